@@ -1,0 +1,92 @@
+"""The interface of every optimizer: `init` makes a state, `step` returns the next one; nothing is written in place."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Generic, Self, TypeVar
+
+import torch
+from torch import Tensor
+
+from sureprox.errors import InputError
+from sureprox.problems import Problem
+from sureprox.problems.checks import require_finite, require_same_kind
+from sureprox.types import Scalars, Vectors
+
+PER_COORDINATE = "per coordinate"
+
+
+def per_coordinate(**options: Any) -> Any:
+    """A state field of shape (layers, B * n, hidden): row i * n + j is coordinate j of instance i."""
+    return field(metadata={"layout": PER_COORDINATE}, **options)
+
+
+@dataclass(frozen=True)
+class State:
+    """What an optimizer knows after k steps. Tensor fields have the batch first, except `per_coordinate` ones."""
+
+    x: Vectors  # the current point
+    k: int  # steps taken
+    step_size: Scalars  # what stands for 1/L
+
+    def detach(self) -> Self:
+        """The same state, cut off from the gradient history."""
+        return self._map(lambda value, layout: value.detach())
+
+    def select(self, index: Tensor) -> Self:
+        """Only the instances in `index`."""
+        n = self.x.shape[1]
+
+        def pick(value: Tensor, layout: str | None) -> Tensor:
+            if layout != PER_COORDINATE:
+                return value[index]
+            layers, _, width = value.shape
+            return value.reshape(layers, -1, n, width)[:, index].reshape(layers, -1, width)
+
+        return self._map(pick)
+
+    def _map(self, change: Callable[[Tensor, str | None], Tensor]) -> Self:
+        changed = {
+            f.name: change(value, f.metadata.get("layout"))
+            for f in fields(self)
+            if isinstance(value := getattr(self, f.name), Tensor)
+        }
+        return replace(self, **changed)
+
+
+S = TypeVar("S", bound=State)
+
+
+class Optimizer(ABC, Generic[S]):
+    """A first-order method for a batch of problems."""
+
+    @abstractmethod
+    def init(
+        self,
+        problem: Problem,
+        x0: Vectors,
+        *,
+        generator: torch.Generator | None = None,
+        step_size: Scalars | None = None,
+    ) -> S:
+        """The state at x0. `step_size` (B,) stands for 1/L; by default it is 1 / problem.lipschitz()."""
+
+    @abstractmethod
+    def step(self, problem: Problem, state: S) -> S:
+        """The state after one more iteration."""
+
+
+def resolve_step_size(problem: Problem, step_size: Scalars | None) -> Scalars:
+    """The given step size, checked, or 1/L."""
+    if step_size is None:
+        return problem.step_size()
+    value = torch.as_tensor(step_size, dtype=problem.dtype, device=problem.device)
+    if value.ndim == 0:
+        value = value.expand(problem.batch)
+    if value.shape != (problem.batch,):
+        raise InputError(f"step_size has shape {tuple(value.shape)}; this problem needs ({problem.batch},)")
+    require_same_kind("step_size", value, "the problem", problem.f.like)
+    require_finite("step_size", value)
+    if bool((value <= 0).any()):
+        raise InputError(f"step_size is {float(value.min()):g} for some instance; it must be > 0")
+    return value

@@ -1,0 +1,44 @@
+"""What smooth parts and penalties have in common: they hold the tensors of a batch."""
+
+import copy
+from abc import ABC
+from collections.abc import Callable
+from typing import Any, ClassVar, Self
+
+import torch
+from torch import Tensor
+
+
+class BatchData(ABC):
+    """Tensors of a batch kept as attributes: moving them, and picking instances out of them.
+
+    `batched` names the attributes whose first dimension is the batch.
+    """
+
+    batched: ClassVar[tuple[str, ...]] = ()
+
+    @classmethod
+    def trusted(cls, **fields: Any) -> Self:
+        """An instance holding exactly these attributes, unchecked: for data this package has made itself."""
+        made = cls.__new__(cls)
+        vars(made).update(fields)
+        return made
+
+    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> Self:
+        """The same on another device or in another precision; unchanged tensors are shared, not copied."""
+        return self._map(lambda name, value: value.to(device=device, dtype=dtype))
+
+    def select(self, index: Tensor) -> Self:
+        """Only the instances in `index`."""
+        return self._map(lambda name, value: value[index] if name in self.batched else value)
+
+    def _map(self, change: Callable[[str, Tensor], Tensor]) -> Self:
+        clone = copy.copy(self)
+        for name, value in vars(self).items():
+            if isinstance(value, Tensor):
+                setattr(clone, name, change(name, value))
+        return clone
+
+    @property
+    def requires_grad(self) -> bool:
+        return any(value.requires_grad for value in vars(self).values() if isinstance(value, Tensor))

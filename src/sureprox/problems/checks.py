@@ -1,0 +1,127 @@
+"""What every problem checks about the tensors it is given; each failure is one line that says what to do."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sureprox.errors import InputError
+
+FLOATS = (torch.float32, torch.float64)
+
+
+def as_tensor(name: str, value: Any, like: Tensor | None = None) -> Tensor:
+    """`value` (tensor, array or nested list) as a float tensor; lists and scalars take the dtype of `like`."""
+    if isinstance(value, Tensor):
+        tensor = value
+    elif isinstance(value, np.ndarray | np.generic):
+        tensor = torch.from_numpy(np.array(value))  # a copy: the caller may reuse the array
+        if like is not None and like.device != tensor.device:
+            tensor = tensor.to(like.device)
+    else:
+        try:
+            tensor = torch.tensor(
+                value, dtype=like.dtype if like is not None else None, device=like.device if like is not None else None
+            )
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise InputError(
+                f"{name} is a {type(value).__name__} that is not numeric; pass a torch tensor or a numpy array"
+            ) from error
+    if tensor.dtype not in FLOATS:
+        raise InputError(
+            f"{name} has dtype {tensor.dtype}; pass float32 or float64, for example {name}.to(torch.float64)"
+        )
+    return tensor
+
+
+def require_same_kind(name: str, tensor: Tensor, like_name: str, like: Tensor) -> None:
+    if tensor.dtype != like.dtype:
+        raise InputError(
+            f"{name} has dtype {tensor.dtype} but {like_name} has {like.dtype}; convert one: {name}.to({like.dtype})"
+        )
+    if tensor.device != like.device:
+        raise InputError(
+            f"{name} is on {tensor.device} but {like_name} is on {like.device}; move one: {name}.to('{like.device}')"
+        )
+
+
+def require_finite(name: str, tensor: Tensor) -> None:
+    bad = ~torch.isfinite(tensor.detach())
+    count = int(bad.sum())
+    if count:
+        first = tuple(int(i) for i in bad.nonzero()[0])
+        raise InputError(
+            f"{name} has {count} entries that are NaN or infinite, the first at index {first}; clean the data"
+        )
+
+
+def matrix(A: Any) -> Tensor:
+    """A of shape (B, m, n), or (m, n) for one matrix shared by the batch."""
+    tensor = as_tensor("A", A)
+    if tensor.ndim not in (2, 3):
+        raise InputError(
+            f"A has shape {tuple(tensor.shape)}; pass (B, m, n), or (m, n) for one A shared by the whole batch"
+        )
+    if 0 in tensor.shape:
+        raise InputError(f"A has shape {tuple(tensor.shape)}: it is empty; pass at least one instance, row and column")
+    require_finite("A", tensor)
+    return tensor
+
+
+def rows(name: str, value: Any, A: Tensor) -> Tensor:
+    """The right-hand side (B, m); (m,) is the same right-hand side for every instance."""
+    tensor = as_tensor(name, value, like=A)
+    require_same_kind(name, tensor, "A", A)
+    m = A.shape[-2]
+    wanted = f"({A.shape[0]}, {m})" if A.ndim == 3 else f"(B, {m}) or ({m},)"
+    if tensor.ndim not in (1, 2) or tensor.shape[-1] != m:
+        raise InputError(f"{name} has shape {tuple(tensor.shape)}; A of shape {tuple(A.shape)} needs {wanted}")
+    if tensor.ndim == 1:
+        tensor = tensor.unsqueeze(0).expand(A.shape[0] if A.ndim == 3 else 1, m)
+    if tensor.shape[0] == 0:
+        raise InputError(f"{name} has shape {tuple(tensor.shape)}: the batch is empty; pass at least one instance")
+    if A.ndim == 3 and tensor.shape[0] != A.shape[0]:
+        raise InputError(f"{name} has shape {tuple(tensor.shape)}; A of shape {tuple(A.shape)} needs {wanted}")
+    require_finite(name, tensor)
+    return tensor
+
+
+def labels(y: Any, A: Tensor) -> Tensor:
+    """Labels in {0, 1}; integer and boolean labels are taken as they are meant."""
+    if isinstance(y, np.ndarray) and y.dtype.kind in "biu":
+        y = torch.from_numpy(y.astype(np.int64)).to(A.device)
+    if isinstance(y, list | tuple):
+        y = as_tensor("y", y, like=A)
+    if isinstance(y, Tensor) and not y.is_floating_point() and not y.is_complex():
+        y = y.to(A.dtype)
+    tensor = rows("y", y, A)
+    wrong = (tensor != 0) & (tensor != 1)
+    if bool(wrong.any()):
+        value = float(tensor[wrong][0])
+        raise InputError(
+            f"y holds {value:g}; labels must be 0 or 1 (from labels -1 and 1, pass (y + 1) / 2)"
+        )
+    return tensor
+
+
+def weight(lam: Any, batch: int, like: Tensor) -> Tensor:
+    """lam >= 0 as a (B,) tensor from a number or one value per instance."""
+    if isinstance(lam, Tensor) and lam.ndim > 0:
+        tensor = as_tensor("lam", lam)
+        require_same_kind("lam", tensor, "A", like)
+    else:
+        try:
+            tensor = torch.as_tensor(lam, dtype=like.dtype, device=like.device)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise InputError(f"lam is {lam!r}; pass a number >= 0 or one number per instance") from error
+    if tensor.ndim == 0:
+        tensor = tensor.expand(batch)
+    if tensor.shape != (batch,):
+        raise InputError(
+            f"lam has shape {tuple(tensor.shape)}; a batch of {batch} needs a number or shape ({batch},)"
+        )
+    require_finite("lam", tensor)
+    if bool((tensor < 0).any()):
+        raise InputError(f"lam is {float(tensor.min()):g} for some instance; it must be >= 0")
+    return tensor

@@ -1,0 +1,120 @@
+"""Batched products with A, and the largest eigenvalue of A'A from a few of them."""
+
+import torch
+from torch import Tensor
+
+from sureprox.types import Rows, Scalars, Vectors
+
+KRYLOV_STEPS = 16
+KRYLOV_BLOCK = 4
+SAFETY = 1.01
+
+
+class LinearMap:
+    """z = A x for every instance: one A (B, m, n) per instance, or one A (m, n) shared by all.
+
+    A shared A is never expanded: the whole batch is one matrix product with it.
+    """
+
+    def __init__(self, A: Tensor) -> None:
+        self.A = A
+
+    @property
+    def shared(self) -> bool:
+        return self.A.ndim == 2
+
+    def forward(self, x: Vectors) -> Rows:
+        """A x, shape (B, m)."""
+        if self.shared:
+            return x @ self.A.mT
+        return torch.bmm(self.A, x.unsqueeze(2)).squeeze(2)
+
+    def adjoint(self, z: Rows) -> Vectors:
+        """A' z, shape (B, n)."""
+        if self.shared:
+            return z @ self.A
+        return torch.bmm(z.unsqueeze(1), self.A).squeeze(1)
+
+    def select(self, index: Tensor) -> "LinearMap":
+        return self if self.shared else LinearMap(self.A[index])
+
+    def gram_norm(self, batch: int, exact: bool = False) -> Scalars:
+        """Largest eigenvalue of A'A per instance; see `largest_eigenvalue`."""
+        A = self.A.detach()
+        stack = A.unsqueeze(0) if self.shared else A
+        if exact:
+            value = torch.linalg.matrix_norm(stack.double(), ord=2).square().to(A.dtype)
+        else:
+            value = largest_eigenvalue(stack)
+        return value.expand(batch) if self.shared else value
+
+
+@torch.no_grad()
+def largest_eigenvalue(A: Tensor) -> Tensor:
+    """1.01 times a block-Krylov estimate of the largest eigenvalue of A'A, A of shape (B, m, n).
+
+    16 steps of block Lanczos with 4 fixed pseudo-random starting vectors, that is 32 products of A or A' with a
+    block of four vectors, full reorthogonalisation, then the Rayleigh quotient theta = |A v|^2 / |v|^2 of the best
+    vector v of the Krylov space.
+
+    Guaranteed: theta is a Rayleigh quotient, so up to rounding it never exceeds the true value and the result is at
+    most 1.01 times it (more precisely 1.01 theta). Where min(m, n) <= 64 the Krylov space is the whole space and
+    theta is exact up to rounding. Not guaranteed: that theta is within 1 % below. The shortfall depends on the gaps
+    at the top of the spectrum; on Gaussian, autoregressive and low-rank matrices up to 2000 x 2000 it stayed under
+    0.4 %, so that the result lay between 1.006 and 1.01 times the true value. A matrix whose leading eigenvectors
+    are all nearly orthogonal to the four starting vectors defeats it.
+    """
+    rows, columns = A.shape[-2:]
+    wide = rows <= columns
+    size = min(rows, columns)
+    block = min(KRYLOV_BLOCK, size)
+    # Scaling to entries of at most one keeps squares away from overflow and underflow at any scale of A.
+    scale = A.abs().amax(dim=(1, 2), keepdim=True)
+    scale = torch.where(scale > 0, scale, torch.ones_like(scale))
+    generator = torch.Generator().manual_seed(0)
+    start = torch.randn(size, block, generator=generator, dtype=torch.float64)
+    work = start.to(device=A.device, dtype=A.dtype).expand(A.shape[0], size, block)
+    bases: list[Tensor] = []
+    images: list[Tensor] = []
+    for _ in range(min(KRYLOV_STEPS, -(-size // block))):
+        basis = _orthonormal(work, torch.cat(bases, 2) if bases else None)
+        if wide:
+            work = torch.bmm(A, torch.bmm(A.mT, basis) / scale) / scale
+        else:
+            work = torch.bmm(A.mT, torch.bmm(A, basis) / scale) / scale
+        bases.append(basis)
+        images.append(work)
+    Q, GQ = torch.cat(bases, 2).double(), torch.cat(images, 2).double()
+    ritz = _top_eigenvector(torch.bmm(Q.mT, GQ))
+    vector = torch.bmm(Q, ritz)
+    norm = vector.square().sum(dim=(1, 2))
+    theta = (vector * torch.bmm(GQ, ritz)).sum(dim=(1, 2)) / norm.clamp(min=torch.finfo(torch.float64).tiny)
+    return (SAFETY * theta.clamp(min=0) * scale[:, 0, 0].double().square()).to(A.dtype)
+
+
+def _orthonormal(block: Tensor, earlier: Tensor | None) -> Tensor:
+    """Orthonormal columns spanning `block` minus span(`earlier`); columns that vanish there become zero."""
+    columns: list[Tensor] = []
+    drop = 1e3 * torch.finfo(block.dtype).eps
+    for j in range(block.shape[2]):
+        column = block[:, :, j : j + 1]
+        size = torch.linalg.vector_norm(column, dim=1, keepdim=True)
+        known = [*([] if earlier is None else [earlier]), *columns]
+        for _ in range(2):  # twice is enough
+            for basis in known:
+                column = column - torch.bmm(basis, torch.bmm(basis.mT, column))
+        norm = torch.linalg.vector_norm(column, dim=1, keepdim=True)
+        keep = norm > drop * size
+        columns.append(torch.where(keep, column / torch.where(keep, norm, torch.ones_like(norm)), 0.0))
+    return torch.cat(columns, 2)
+
+
+def _top_eigenvector(T: Tensor) -> Tensor:
+    """Leading eigenvector of symmetric positive semidefinite T (B, p, p), by repeated squaring: T^(2^14)."""
+    power = (T + T.mT) / 2
+    for _ in range(14):
+        size = power.abs().amax(dim=(1, 2), keepdim=True)
+        power = power / torch.where(size > 0, size, torch.ones_like(size))
+        power = torch.bmm(power, power)
+    best = power.diagonal(dim1=1, dim2=2).argmax(dim=1)
+    return power.gather(2, best.view(-1, 1, 1).expand(-1, T.shape[1], 1))

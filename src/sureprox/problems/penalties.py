@@ -1,0 +1,116 @@
+"""The penalty r of a problem: value, proximal operator in a diagonal metric, bounds of the subdifferential.
+
+Write your own by subclassing `Penalty`; to get a duality gap as well, implement `HasPenaltyDual`.
+"""
+
+from abc import abstractmethod
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+
+from sureprox.errors import InputError
+from sureprox.problems.batch import BatchData
+from sureprox.types import Scalars, Steps, Vectors
+
+
+class Penalty(BatchData):
+    """A batch of convex separable functions r(x) = sum_j r_j(x_j)."""
+
+    @abstractmethod
+    def value(self, x: Vectors) -> Scalars:
+        """r(x)."""
+
+    @abstractmethod
+    def prox(self, v: Vectors, step: Steps) -> Vectors:
+        """argmin_x r(x) + sum_j (x_j - v_j)^2 / (2 step_j)."""
+
+    @abstractmethod
+    def subdiff(self, x: Vectors) -> tuple[Vectors, Vectors]:
+        """(low, high): the subdifferential of r at x is the box [low, high]."""
+
+
+@runtime_checkable
+class HasPenaltyDual(Protocol):
+    """What the duality gap needs to know about r*."""
+
+    def dual_range(self, g: Vectors) -> tuple[Scalars, Scalars]:
+        """(low, high): all s with r*(-s g) finite."""
+        ...
+
+    def fenchel_young(self, x: Vectors, g: Vectors, scale: Scalars) -> Scalars:
+        """r(x) + r*(-s g) + s <g, x> >= 0, computed without cancellation."""
+        ...
+
+
+class L1(Penalty):
+    """r(x) = lam |x|_1, lam >= 0 a number or one per instance (B,)."""
+
+    batched = ("lam",)
+
+    def __init__(self, lam: Any) -> None:
+        tensor = torch.as_tensor(lam)
+        if not tensor.is_floating_point():
+            tensor = tensor.to(torch.get_default_dtype())
+        if tensor.ndim > 1:
+            raise InputError(f"lam has shape {tuple(tensor.shape)}; pass a number or shape (B,)")
+        if not bool((tensor.detach() >= 0).all()) or not bool(torch.isfinite(tensor.detach()).all()):
+            raise InputError(f"lam is {float(tensor.detach().min()):g} somewhere; it must be finite and >= 0")
+        self.lam = tensor
+
+    def select(self, index: Tensor) -> "L1":
+        return self if self.lam.ndim == 0 else super().select(index)
+
+    def value(self, x: Vectors) -> Scalars:
+        return self.lam * x.abs().sum(1)
+
+    def prox(self, v: Vectors, step: Steps) -> Vectors:
+        """Soft threshold: sign(v) max(|v| - lam step, 0)."""
+        return soft_threshold(v, self._column * step)
+
+    def subdiff(self, x: Vectors) -> tuple[Vectors, Vectors]:
+        """lam sign(x) where x != 0, [-lam, lam] where x = 0."""
+        slope = self._column * torch.sign(x)
+        kink = self._column * (x == 0)
+        return slope - kink, slope + kink
+
+    def dual_range(self, g: Vectors) -> tuple[Scalars, Scalars]:
+        """|s| <= lam / max_j |g_j|: then |s g_j| <= lam for all j."""
+        largest = g.abs().amax(1)
+        limit = torch.where(largest > 0, self.lam / largest, torch.inf)
+        return -limit, limit
+
+    def fenchel_young(self, x: Vectors, g: Vectors, scale: Scalars) -> Scalars:
+        """sum_j (lam |x_j| + s g_j x_j), every term >= 0 where |s g_j| <= lam."""
+        terms = self._column * x.abs() + scale.unsqueeze(1) * g * x
+        return terms.clamp(min=0).sum(1)
+
+    @property
+    def _column(self) -> Tensor:
+        return self.lam.unsqueeze(-1)
+
+
+class Zero(Penalty):
+    """r(x) = 0."""
+
+    def value(self, x: Vectors) -> Scalars:
+        return torch.zeros_like(x[:, 0])
+
+    def prox(self, v: Vectors, step: Steps) -> Vectors:
+        return v
+
+    def subdiff(self, x: Vectors) -> tuple[Vectors, Vectors]:
+        return torch.zeros_like(x), torch.zeros_like(x)
+
+    def dual_range(self, g: Vectors) -> tuple[Scalars, Scalars]:
+        """Only s = 0, unless g = 0."""
+        limit = torch.where(g.abs().amax(1) > 0, 0.0, torch.inf).to(g.dtype)
+        return -limit, limit
+
+    def fenchel_young(self, x: Vectors, g: Vectors, scale: Scalars) -> Scalars:
+        return torch.zeros_like(x[:, 0])
+
+
+def soft_threshold(v: Tensor, threshold: Tensor) -> Tensor:
+    """sign(v) max(|v| - threshold, 0)."""
+    return torch.sign(v) * torch.relu(v.abs() - threshold)

@@ -1,0 +1,178 @@
+"""Problem = smooth part + penalty, possibly translated, and the public constructors `lasso` and `logistic`."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sureprox.errors import InputError
+from sureprox.problems import checks
+from sureprox.problems.penalties import L1, HasPenaltyDual, Penalty
+from sureprox.problems.smooth import HasSmoothDual, LeastSquares, Logistic, Smooth
+from sureprox.types import Scalars, Steps, Vectors
+
+
+class Problem:
+    """A batch of problems min_x F(x) = f(x + t) + r(x + t), t = 0 unless made by `shifted`.
+
+    Every method treats the instances alone: x and v are (B, n), results are (B, n) or (B,).
+    """
+
+    def __init__(self, f: Smooth, r: Penalty, shift: Tensor | None = None) -> None:
+        if not isinstance(f, Smooth):
+            raise InputError(f"f is a {type(f).__name__}; pass a subclass of sureprox.Smooth")
+        if not isinstance(r, Penalty):
+            raise InputError(f"r is a {type(r).__name__}; pass a subclass of sureprox.Penalty")
+        lam = getattr(r, "lam", None)
+        if isinstance(lam, Tensor) and lam.ndim == 1 and lam.shape[0] != f.shape[0]:
+            raise InputError(f"lam has shape {tuple(lam.shape)}; f has a batch of {f.shape[0]}: pass ({f.shape[0]},)")
+        self.f = f
+        self.r = r.to(device=f.like.device, dtype=f.like.dtype)
+        self.shift = shift
+
+    @property
+    def batch(self) -> int:
+        """B."""
+        return self.f.shape[0]
+
+    @property
+    def n(self) -> int:
+        return self.f.shape[1]
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.f.like.dtype
+
+    @property
+    def device(self) -> torch.device:
+        return self.f.like.device
+
+    @property
+    def requires_grad(self) -> bool:
+        return self.f.requires_grad or self.r.requires_grad
+
+    def centred(self, x: Vectors) -> Vectors:
+        """x + t: the point at which f and r are evaluated."""
+        return x if self.shift is None else x + self.shift
+
+    def objective(self, x: Vectors) -> Scalars:
+        """F(x)."""
+        y = self.centred(x)
+        return self.f.value(y) + self.r.value(y)
+
+    def grad(self, x: Vectors) -> Vectors:
+        """Gradient of the smooth part at x."""
+        return self.f.grad(self.centred(x))
+
+    def prox(self, v: Vectors, step: Steps) -> Vectors:
+        """prox_{r(. + t)}(v) = prox_r(v + t) - t in the diagonal metric 1/step; exact for every t."""
+        if self.shift is None:
+            return self.r.prox(v, step)
+        return self.r.prox(v + self.shift, step) - self.shift
+
+    def subdiff(self, x: Vectors) -> tuple[Vectors, Vectors]:
+        """(low, high) bounds of the subdifferential of the penalty at x."""
+        return self.r.subdiff(self.centred(x))
+
+    def subgradient(self, x: Vectors) -> Vectors:
+        """grad f(x) plus the midpoint of the subdifferential of the penalty."""
+        low, high = self.subdiff(x)
+        return self.grad(x) + (low + high) / 2
+
+    def lipschitz(self, exact: bool = False) -> Scalars:
+        """Smoothness constant L of the smooth part."""
+        return self.f.lipschitz(exact=exact)
+
+    def step_size(self) -> Scalars:
+        """1/L; 1 where L = 0, since a linear f has no natural step and any is safe."""
+        L = self.lipschitz()
+        return torch.where(L > 0, 1 / torch.where(L > 0, L, torch.ones_like(L)), torch.ones_like(L))
+
+    @property
+    def has_duality_gap(self) -> bool:
+        return isinstance(self.f, HasSmoothDual) and isinstance(self.r, HasPenaltyDual)
+
+    def duality_gap(self, x: Vectors) -> Scalars:
+        """An upper bound on F(x) - F*, zero at the solution.
+
+        With f(x) = phi(A x), the dual point s grad phi(A x) and s chosen so that it is feasible, primal minus dual
+        value is the sum of two Fenchel-Young gaps, each a sum of non-negative terms, so nothing cancels:
+        [phi(z) + phi*(s u) - s u'z] + [r(x) + r*(-s A'u) + s (A'u)'x],  z = A x, u = grad phi(z).
+        """
+        f, r = self.f, self.r
+        if not isinstance(f, HasSmoothDual) or not isinstance(r, HasPenaltyDual):
+            raise InputError(
+                f"no duality gap is known for {type(f).__name__} + {type(r).__name__}; use kkt_residual instead"
+            )
+        y = self.centred(x)
+        g = f.grad(y)
+        scale = f.dual_scale(y, *r.dual_range(g))
+        return f.fenchel_young(y, scale) + r.fenchel_young(y, g, scale)
+
+    def kkt_residual(self, x: Vectors) -> Scalars:
+        """max_j dist(-grad_j f(x), [low_j, high_j]): zero exactly at the solutions, for any penalty."""
+        g = self.grad(x)
+        low, high = self.subdiff(x)
+        return torch.maximum(low + g, -g - high).clamp(min=0).amax(1)
+
+    def scale(self) -> tuple[Scalars, Scalars]:
+        """(F, max_j |grad_j f|) at the point x + t = 0: what "small" is measured against, whatever the start."""
+        origin = torch.zeros(self.batch, self.n, dtype=self.dtype, device=self.device)
+        return self.f.value(origin) + self.r.value(origin), self.f.grad(origin).abs().amax(1)
+
+    def shifted(self, t: Any) -> "Problem":
+        """The problem F'(x) = F(x + t), t a number or broadcastable to (B, n); shifts add up."""
+        shift = torch.as_tensor(t, dtype=self.dtype, device=self.device)
+        checks.require_finite("t", shift)
+        try:
+            shift = shift.expand(self.batch, self.n)
+        except RuntimeError as error:
+            raise InputError(
+                f"t has shape {tuple(shift.shape)}; pass a number or a shape that broadcasts to ({self.batch}, {self.n})"
+            ) from error
+        return Problem(self.f, self.r, shift if self.shift is None else self.shift + shift)
+
+    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> "Problem":
+        shift = None if self.shift is None else self.shift.to(device=device, dtype=dtype)
+        return Problem(self.f.to(device, dtype), self.r.to(device, dtype), shift)
+
+    def select(self, index: Tensor) -> "Problem":
+        """The instances in `index`, as a smaller batch."""
+        shift = None if self.shift is None else self.shift[index]
+        return Problem(self.f.select(index), self.r.select(index), shift)
+
+    def start(self, x0: Any = None) -> Vectors:
+        """A checked starting point (B, n); zeros if none is given, one (n,) serves the whole batch."""
+        if x0 is None:
+            return torch.zeros(self.batch, self.n, dtype=self.dtype, device=self.device)
+        x = checks.as_tensor("x0", x0, like=self.f.like)
+        checks.require_same_kind("x0", x, "the problem", self.f.like)
+        if x.shape not in ((self.batch, self.n), (self.n,)):
+            raise InputError(f"x0 has shape {tuple(x.shape)}; this problem needs ({self.batch}, {self.n})")
+        checks.require_finite("x0", x)
+        return x if x.ndim == 2 else x.expand(self.batch, self.n)
+
+    def __repr__(self) -> str:
+        moved = "" if self.shift is None else ", shifted"
+        return (
+            f"Problem({type(self.f).__name__} + {type(self.r).__name__}, batch={self.batch}, n={self.n}, "
+            f"{self.dtype}, {self.device}{moved})"
+        )
+
+
+def lasso(A: Any, b: Any, lam: Any) -> Problem:
+    """min_x 1/2 |A x - b|^2 + lam |x|_1 for every instance.
+
+    A: (B, m, n), or (m, n) shared by the batch; b: (B, m) or (m,); lam: a number or (B,).
+    """
+    f = LeastSquares(A, b)
+    return Problem(f, L1(checks.weight(lam, f.shape[0], f.A)))
+
+
+def logistic(A: Any, y: Any, lam: Any, curvature: float = 0.25) -> Problem:
+    """min_x mean_i [log(1 + e^{a_i'x}) - y_i a_i'x] + lam |x|_1 for every instance, y in {0, 1}.
+
+    Shapes as in `lasso`. `curvature=1.0` gives the paper's L, four times larger than needed.
+    """
+    f = Logistic(A, y, curvature)
+    return Problem(f, L1(checks.weight(lam, f.shape[0], f.A)))

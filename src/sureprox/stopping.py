@@ -1,0 +1,58 @@
+"""When an instance is solved: measured in float64, for each instance alone, against its own scale."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from sureprox.problems import Problem
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What is known about a point of each instance; all float64, shape (B,)."""
+
+    objective: Tensor
+    gap: Tensor  # upper bound on F - F*; infinite where no duality gap is known
+    kkt: Tensor  # distance of -grad f to the subdifferential of r, largest coordinate
+    converged: Tensor  # bool
+
+
+class StoppingRule:
+    """Converged: gap <= tol * max(F - gap, tol * F_0), where F - gap <= F* and F_0 = F at the origin.
+
+    So (F - F*)/F* <= tol, except where F* is smaller than tol * F_0: there F - F* <= tol^2 F_0.
+
+    Where no duality gap is known, or where r is flat at the origin (lam = 0) and the gap says nothing, the rule is
+    kkt <= tol * max_j |grad_j f(0)| instead (relative to the gradient at the start if that one is zero).
+    """
+
+    def __init__(self, problem: Problem, x0: Tensor, tol: float) -> None:
+        self.problem = problem.to(dtype=torch.float64)
+        self.tol = tol
+        self.floor, gradient = self.problem.scale()
+        at_start = self.problem.grad(x0.double()).abs().amax(1)
+        self.gradient = torch.where(gradient > 0, gradient, at_start)
+        low, high = self.problem.r.subdiff(torch.zeros_like(x0, dtype=torch.float64))
+        self.by_gap = ((high - low).amax(1) > 0) & self.problem.has_duality_gap
+
+    @torch.no_grad()
+    def measure(self, x: Tensor) -> Measurement:
+        x = x.double()
+        objective = self.problem.objective(x)
+        kkt = self.problem.kkt_residual(x)
+        if self.problem.has_duality_gap:
+            gap = self.problem.duality_gap(x)
+        else:
+            gap = torch.full_like(objective, torch.inf)
+        small_gap = gap <= self.tol * torch.maximum(objective - gap, self.tol * self.floor)
+        small_kkt = kkt <= self.tol * self.gradient
+        return Measurement(objective, gap, kkt, torch.where(self.by_gap, small_gap, small_kkt))
+
+    def select(self, index: Tensor) -> "StoppingRule":
+        part = object.__new__(StoppingRule)
+        part.problem = self.problem.select(index)
+        part.tol = self.tol
+        part.floor, part.gradient = self.floor[index], self.gradient[index]
+        part.by_gap = self.by_gap[index]
+        return part
