@@ -6,12 +6,12 @@
 """
 
 from sureprox import optimizers, problems
+from sureprox._version import __version__
 from sureprox.errors import ConfigError, InputError, SureproxError, TrainingError, WeightsError
+from sureprox.optimizers import load, pretrained, save
 from sureprox.problems import Penalty, Problem, Smooth, lasso, logistic
 from sureprox.reference import Reference, reference
 from sureprox.solve import Progress, Solution, Status, iterate, solve
-
-__version__ = "0.1.0"
 
 __all__ = [
     "ConfigError",
@@ -26,11 +26,15 @@ __all__ = [
     "SureproxError",
     "TrainingError",
     "WeightsError",
+    "__version__",
     "iterate",
     "lasso",
+    "load",
     "logistic",
     "optimizers",
+    "pretrained",
     "problems",
     "reference",
+    "save",
     "solve",
 ]

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from sureprox.errors import InputError
-from sureprox.optimizers import Optimizer
-from sureprox.optimizers.base import S
+from sureprox.optimizers import Optimizer, load
+from sureprox.optimizers.base import S, State
 from sureprox.problems import Problem
 from sureprox.stopping import Measurement, StoppingRule
 
@@ -67,7 +67,7 @@ def iterate(problem: Problem, optimizer: Optimizer[S], state: S, steps: int) -> 
 
 def solve(
     problem: Problem,
-    optimizer: Optimizer[Any],
+    optimizer: Optimizer[Any] | str,
     x0: Any = None,
     max_iter: int = 1000,
     tol: float = 1e-6,
@@ -80,7 +80,7 @@ def solve(
     callback: Callable[[Progress], None] | None = None,
     differentiable: bool | None = None,
 ) -> Solution:
-    """Run `optimizer` on every instance until its certificate is below `tol` (see `StoppingRule`).
+    """Run `optimizer`, or the pretrained one of that name, until each certificate is below `tol` (`StoppingRule`).
 
     Certificates are evaluated in float64 at the start, every `check_every` iterations (every iteration if anything
     is recorded) and at the end; an instance stops at the first check that it passes, and finished instances are
@@ -91,6 +91,8 @@ def solve(
     `differentiable`: let gradients flow to x. By default they do if the data or x0 require them, not for the sake of
     the optimizer's weights (a thousand unrolled steps do not fit in memory; training uses `iterate`).
     """
+    if isinstance(optimizer, str):
+        optimizer = load(optimizer, device=problem.device)
     _check_arguments(problem, optimizer, max_iter, tol, record, check_every)
     if certify:
         raise InputError("certify is True; the certified scheme is not built yet: pass certify=False")
@@ -106,13 +108,19 @@ class _Run:
     """The bookkeeping of one solve: which instances still run, and what is known about each."""
 
     def __init__(
-        self, problem: Problem, optimizer: Optimizer[Any], x0: Tensor, max_iter: int, tol: float, record: tuple[str, ...]
+        self,
+        problem: Problem,
+        optimizer: Optimizer[Any],
+        x0: Tensor,
+        max_iter: int,
+        tol: float,
+        record: tuple[str, ...],
     ) -> None:
         self.problem = problem
         self.optimizer = optimizer
         self.max_iter = max_iter
         self.rule = StoppingRule(problem, x0.detach(), tol)
-        self.x = x0
+        self.x = x0.clone()  # what is returned is never the caller's own tensor
         device, batch = problem.device, problem.batch
         self.best = self.rule.measure(x0)
         self.iterations = torch.zeros(batch, dtype=torch.int64, device=device)
@@ -137,19 +145,30 @@ class _Run:
             if int(running.sum()) * 2 <= len(rows):
                 rows, state = rows[running], state.select(running)
                 problem, rule = problem.select(running), rule.select(running)
-            before = state.x
+            start, before = state, state.x
             for after in iterate(problem, self.optimizer, state, min(check_every, self.max_iter - state.k)):
                 before, state = state.x, after
-            self._update(rows, state.x, before, state.k, rule.measure(state.x))
+            seen = rule.measure(state.x)
+            lost = ~self.done[rows] & ~_finite(state.x, seen)
+            if check_every > 1 and bool(lost.any()):
+                self._retrace(rows[lost], problem.select(lost), rule.select(lost), start.select(lost), state.k)
+            self._update(rows, state.x, before, state.k, seen)
             self._record()
             if callback is not None:
                 callback(self._progress(state.k))
         return self._solution()
 
+    def _retrace(self, rows: Tensor, problem: Problem, rule: StoppingRule, state: State, last: int) -> None:
+        """Walk the instances that were lost between two checks again, each step checked, to find where."""
+        before = state.x
+        for after in iterate(problem, self.optimizer, state, last - state.k):
+            self._update(rows, after.x, before, after.k, rule.measure(after.x))
+            before = after.x
+
     def _update(self, rows: Tensor, x: Tensor, before: Tensor, k: int, seen: Measurement) -> None:
         """Take over what was measured at `x` for the rows that still run."""
         running = ~self.done[rows]
-        finite = torch.isfinite(x.detach()).all(1) & torch.isfinite(seen.objective)
+        finite = _finite(x, seen)
         good = running & finite
         index = rows[good]
         self.x = self.x.index_copy(0, index, x[good])
@@ -160,7 +179,8 @@ class _Run:
             )
         )
         self.iterations[rows[running]] = k
-        self.step_norm[index] = torch.linalg.vector_norm((x - before).detach().double(), dim=1)[good]
+        norms = torch.linalg.vector_norm((x - before).detach().double(), dim=1)
+        self.step_norm = torch.zeros_like(self.step_norm).index_copy(0, index, norms[good])  # who stopped stands still
         self.diverged[rows[running & ~finite]] = True
         self.done = self.best.converged | self.diverged
 
@@ -188,21 +208,26 @@ class _Run:
         )
 
 
+def _finite(x: Tensor, seen: Measurement) -> Tensor:
+    """(B,) bool: the point and its objective are finite."""
+    return torch.isfinite(x.detach()).all(1) & torch.isfinite(seen.objective)
+
+
 def _check_arguments(
     problem: Problem, optimizer: Any, max_iter: int, tol: float, record: tuple[str, ...], check_every: int
 ) -> None:
     if not isinstance(problem, Problem):
         raise InputError(f"problem is a {type(problem).__name__}; make one with sureprox.lasso, logistic or Problem")
     if not isinstance(optimizer, Optimizer):
-        raise InputError(f"optimizer is a {type(optimizer).__name__}; pass one of sureprox.optimizers, e.g. FISTA()")
-    if isinstance(max_iter, bool) or not isinstance(max_iter, int) or max_iter < 0:
+        raise InputError(f"optimizer is a {type(optimizer).__name__}; pass one of sureprox.optimizers, e.g. FISTA(), or a pretrained name")
+    if isinstance(max_iter, bool) or not isinstance(max_iter, int | np.integer) or max_iter < 0:
         raise InputError(f"max_iter is {max_iter!r}; it must be a whole number >= 0")
-    if not isinstance(tol, int | float) or not 0 < tol < float("inf"):
+    if not isinstance(tol, int | float | np.floating) or not 0 < tol < float("inf"):
         raise InputError(f"tol is {tol!r}; it must be a number > 0")
-    if isinstance(check_every, bool) or not isinstance(check_every, int) or check_every < 1:
+    if isinstance(check_every, bool) or not isinstance(check_every, int | np.integer) or check_every < 1:
         raise InputError(f"check_every is {check_every!r}; it must be a whole number >= 1")
-    if isinstance(record, str):
-        raise InputError(f"record is the string {record!r}; pass a tuple, ({record!r},)")
+    if not isinstance(record, tuple | list):
+        raise InputError(f"record is {record!r}; pass a tuple of names, for example ('objective',)")
     for name in record:
         if name not in RECORDS:
             raise InputError(f"record has {name!r}; what can be recorded is {', '.join(RECORDS)}")

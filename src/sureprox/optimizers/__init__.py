@@ -1,6 +1,36 @@
 """How it is minimised: every optimizer as a pure pair `init`, `step`."""
 
+from sureprox.optimizers.ada_lista import AdaLISTA
 from sureprox.optimizers.base import Optimizer, State
+from sureprox.optimizers.black_box import L2ODM, RNNProp
 from sureprox.optimizers.classical import FISTA, ISTA, Adam, AdamHD
+from sureprox.optimizers.go_math_l2o import Activation, GoMathL2O, GradientMap, QShrink
+from sureprox.optimizers.l2o_pa import L2OPA
+from sureprox.optimizers.learned import LearnedOptimizer
+from sureprox.optimizers.lstm import InitialState
+from sureprox.optimizers.weights import Card, from_released, load, pretrained, read_card, save
 
-__all__ = ["FISTA", "ISTA", "Adam", "AdamHD", "Optimizer", "State"]
+__all__ = [
+    "FISTA",
+    "ISTA",
+    "L2ODM",
+    "L2OPA",
+    "AdaLISTA",
+    "Activation",
+    "Adam",
+    "AdamHD",
+    "Card",
+    "GoMathL2O",
+    "GradientMap",
+    "InitialState",
+    "LearnedOptimizer",
+    "Optimizer",
+    "QShrink",
+    "RNNProp",
+    "State",
+    "from_released",
+    "load",
+    "pretrained",
+    "read_card",
+    "save",
+]

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from sureprox.errors import InputError
 from sureprox.problems import Problem
-from sureprox.problems.checks import require_finite, require_same_kind
+from sureprox.problems.checks import numbers
 from sureprox.types import Scalars, Vectors
 
 PER_COORDINATE = "per coordinate"
@@ -80,13 +80,12 @@ def resolve_step_size(problem: Problem, step_size: Scalars | None) -> Scalars:
     """The given step size, checked, or 1/L."""
     if step_size is None:
         return problem.step_size()
-    value = torch.as_tensor(step_size, dtype=problem.dtype, device=problem.device)
+    value = numbers("step_size", step_size, problem.dtype, problem.device)
     if value.ndim == 0:
         value = value.expand(problem.batch)
     if value.shape != (problem.batch,):
         raise InputError(f"step_size has shape {tuple(value.shape)}; this problem needs ({problem.batch},)")
-    require_same_kind("step_size", value, "the problem", problem.f.like)
-    require_finite("step_size", value)
-    if bool((value <= 0).any()):
-        raise InputError(f"step_size is {float(value.min()):g} for some instance; it must be > 0")
+    bad = ~(torch.isfinite(value) & (value > 0))
+    if bool(bad.any()):
+        raise InputError(f"step_size is {float(value[bad][0]):g} for some instance; it must be finite and > 0")
     return value

@@ -90,7 +90,7 @@ class AdamHD(Optimizer[AdamState]):
         eps: float = 1e-8,
         hyper_step: float = 1e-7,
     ) -> None:
-        if step_size <= 0 or eps <= 0:
+        if not (step_size > 0 and eps > 0):
             raise InputError(f"step_size is {step_size} and eps {eps}; both must be > 0")
         if not (0 <= beta1 < 1 and 0 <= beta2 < 1):
             raise InputError(f"beta1 is {beta1} and beta2 {beta2}; both must lie in [0, 1)")

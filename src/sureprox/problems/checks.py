@@ -12,27 +12,38 @@ FLOATS = (torch.float32, torch.float64)
 
 
 def as_tensor(name: str, value: Any, like: Tensor | None = None) -> Tensor:
-    """`value` (tensor, array or nested list) as a float tensor; lists and scalars take the dtype of `like`."""
-    if isinstance(value, Tensor):
-        tensor = value
-    elif isinstance(value, np.ndarray | np.generic):
-        tensor = torch.from_numpy(np.array(value))  # a copy: the caller may reuse the array
-        if like is not None and like.device != tensor.device:
-            tensor = tensor.to(like.device)
-    else:
-        try:
-            tensor = torch.tensor(
-                value, dtype=like.dtype if like is not None else None, device=like.device if like is not None else None
-            )
-        except (TypeError, ValueError, RuntimeError) as error:
-            raise InputError(
-                f"{name} is a {type(value).__name__} that is not numeric; pass a torch tensor or a numpy array"
-            ) from error
+    """`value` (tensor, array or nested list) as a dense float tensor; lists and scalars take the dtype of `like`."""
+    device = None if like is None else like.device
+    try:
+        if isinstance(value, Tensor):
+            tensor = value
+        elif isinstance(value, np.ndarray | np.generic):
+            # a copy: the caller may reuse the array, and torch knows only the native byte order
+            tensor = torch.from_numpy(np.array(value, dtype=value.dtype.newbyteorder("="))).to(device)
+        else:
+            tensor = torch.tensor(value, dtype=None if like is None else like.dtype, device=device)
+    except (TypeError, ValueError, RuntimeError) as error:
+        kind = f"{type(value).__name__} of {value.dtype}" if isinstance(value, np.ndarray) else type(value).__name__
+        raise InputError(
+            f"{name} is a {kind} that torch cannot read as numbers; pass a torch tensor or a numpy array of floats"
+        ) from error
+    if tensor.layout is not torch.strided:
+        raise InputError(f"{name} has layout {tensor.layout}; pass a dense tensor, for example {name}.to_dense()")
     if tensor.dtype not in FLOATS:
         raise InputError(
             f"{name} has dtype {tensor.dtype}; pass float32 or float64, for example {name}.to(torch.float64)"
         )
     return tensor
+
+
+def numbers(name: str, value: Any, dtype: torch.dtype, device: torch.device | None = None) -> Tensor:
+    """`value`, a number or any array of numbers, converted to this dtype and device."""
+    try:
+        return torch.as_tensor(value, dtype=dtype, device=device)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InputError(
+            f"{name} is a {type(value).__name__} that torch cannot read as numbers; pass a number or a tensor"
+        ) from error
 
 
 def require_same_kind(name: str, tensor: Tensor, like_name: str, like: Tensor) -> None:
@@ -98,10 +109,8 @@ def labels(y: Any, A: Tensor) -> Tensor:
     tensor = rows("y", y, A)
     wrong = (tensor != 0) & (tensor != 1)
     if bool(wrong.any()):
-        value = float(tensor[wrong][0])
-        raise InputError(
-            f"y holds {value:g}; labels must be 0 or 1 (from labels -1 and 1, pass (y + 1) / 2)"
-        )
+        value = float(tensor.detach()[wrong][0])
+        raise InputError(f"y holds {value:g}; labels must be 0 or 1 (from labels -1 and 1, pass (y + 1) / 2)")
     return tensor
 
 
@@ -111,17 +120,12 @@ def weight(lam: Any, batch: int, like: Tensor) -> Tensor:
         tensor = as_tensor("lam", lam)
         require_same_kind("lam", tensor, "A", like)
     else:
-        try:
-            tensor = torch.as_tensor(lam, dtype=like.dtype, device=like.device)
-        except (TypeError, ValueError, RuntimeError) as error:
-            raise InputError(f"lam is {lam!r}; pass a number >= 0 or one number per instance") from error
+        tensor = numbers("lam", lam, like.dtype, like.device)
     if tensor.ndim == 0:
         tensor = tensor.expand(batch)
     if tensor.shape != (batch,):
-        raise InputError(
-            f"lam has shape {tuple(tensor.shape)}; a batch of {batch} needs a number or shape ({batch},)"
-        )
+        raise InputError(f"lam has shape {tuple(tensor.shape)}; a batch of {batch} needs a number or shape ({batch},)")
     require_finite("lam", tensor)
     if bool((tensor < 0).any()):
-        raise InputError(f"lam is {float(tensor.min()):g} for some instance; it must be >= 0")
+        raise InputError(f"lam is {float(tensor.detach().min()):g} for some instance; it must be >= 0")
     return tensor

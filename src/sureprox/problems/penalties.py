@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from sureprox.errors import InputError
+from sureprox.problems import checks
 from sureprox.problems.batch import BatchData
 from sureprox.types import Scalars, Steps, Vectors
 
@@ -49,13 +50,15 @@ class L1(Penalty):
     batched = ("lam",)
 
     def __init__(self, lam: Any) -> None:
-        tensor = torch.as_tensor(lam)
+        # a plain number is kept in float64, so that `Problem` rounds it once, to its own precision
+        tensor = lam if isinstance(lam, Tensor) else checks.numbers("lam", lam, torch.float64)
         if not tensor.is_floating_point():
-            tensor = tensor.to(torch.get_default_dtype())
+            tensor = tensor.double()
         if tensor.ndim > 1:
             raise InputError(f"lam has shape {tuple(tensor.shape)}; pass a number or shape (B,)")
-        if not bool((tensor.detach() >= 0).all()) or not bool(torch.isfinite(tensor.detach()).all()):
-            raise InputError(f"lam is {float(tensor.detach().min()):g} somewhere; it must be finite and >= 0")
+        bad = ~(torch.isfinite(tensor.detach()) & (tensor.detach() >= 0))
+        if bool(bad.any()):
+            raise InputError(f"lam is {float(tensor.detach()[bad][0]):g} somewhere; it must be finite and >= 0")
         self.lam = tensor
 
     def select(self, index: Tensor) -> "L1":

@@ -49,11 +49,15 @@ class Problem:
 
     @property
     def requires_grad(self) -> bool:
-        return self.f.requires_grad or self.r.requires_grad
+        return self.f.requires_grad or self.r.requires_grad or (self.shift is not None and self.shift.requires_grad)
 
     def centred(self, x: Vectors) -> Vectors:
         """x + t: the point at which f and r are evaluated."""
         return x if self.shift is None else x + self.shift
+
+    def uncentred(self, y: Vectors) -> Vectors:
+        """y - t: the inverse of `centred`."""
+        return y if self.shift is None else y - self.shift
 
     def objective(self, x: Vectors) -> Scalars:
         """F(x)."""
@@ -66,9 +70,7 @@ class Problem:
 
     def prox(self, v: Vectors, step: Steps) -> Vectors:
         """prox_{r(. + t)}(v) = prox_r(v + t) - t in the diagonal metric 1/step; exact for every t."""
-        if self.shift is None:
-            return self.r.prox(v, step)
-        return self.r.prox(v + self.shift, step) - self.shift
+        return self.uncentred(self.r.prox(self.centred(v), step))
 
     def subdiff(self, x: Vectors) -> tuple[Vectors, Vectors]:
         """(low, high) bounds of the subdifferential of the penalty at x."""
@@ -122,13 +124,13 @@ class Problem:
 
     def shifted(self, t: Any) -> "Problem":
         """The problem F'(x) = F(x + t), t a number or broadcastable to (B, n); shifts add up."""
-        shift = torch.as_tensor(t, dtype=self.dtype, device=self.device)
+        shift = checks.numbers("t", t, self.dtype, self.device)
         checks.require_finite("t", shift)
         try:
             shift = shift.expand(self.batch, self.n)
         except RuntimeError as error:
             raise InputError(
-                f"t has shape {tuple(shift.shape)}; pass a number or a shape that broadcasts to ({self.batch}, {self.n})"
+                f"t has shape {tuple(shift.shape)}; pass a number or what broadcasts to ({self.batch}, {self.n})"
             ) from error
         return Problem(self.f, self.r, shift if self.shift is None else self.shift + shift)
 

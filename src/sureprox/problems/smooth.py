@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
+from sureprox.errors import InputError
 from sureprox.problems import checks
 from sureprox.problems.batch import BatchData
 from sureprox.problems.linear import LinearMap
@@ -75,7 +76,9 @@ class LinearModel(Smooth):
     def select(self, index: Tensor) -> Self:
         # a shared A stays as it is: it is not part of the batch
         return self._map(
-            lambda name, value: value[index] if name in self.batched and not (name == "A" and value.ndim == 2) else value
+            lambda name, value: (
+                value[index] if name in self.batched and not (name == "A" and value.ndim == 2) else value
+            )
         )
 
 
@@ -133,6 +136,8 @@ class Logistic(LinearModel):
     def __init__(self, A: Any, y: Any, curvature: float = 0.25) -> None:
         self.A = checks.matrix(A)
         self.y = checks.labels(y, self.A)
+        if not (isinstance(curvature, int | float) and 0 < curvature < float("inf")):
+            raise InputError(f"curvature is {curvature!r}; pass a number > 0: 0.25 is sharp, the paper takes 1.0")
         self.curvature = float(curvature)
 
     @property
@@ -163,13 +168,14 @@ class Logistic(LinearModel):
     def fenchel_young(self, x: Vectors, scale: Scalars) -> Scalars:
         """mean_i KL(v_i | sigma_i) with v = y + s (sigma - y).
 
-        With u = (1 - 2y) z, e = sigmoid(u), w = s e: KL = w log s + (1 - w) [log(1 - w) + log(1 + e^u)].
+        With u = (1 - 2y) z, e = sigmoid(u), w = s e: KL = w log s + (1 - w) log(1 + (1 - s) e^u), where the last
+        logarithm is that of (1 - w)/(1 - e).
         """
         u = self._flipped(x)
         s = scale.unsqueeze(1)
         w = s * torch.sigmoid(u)
-        divergence = torch.xlogy(w, s) + (1 - w) * (torch.log1p(-w) + _log1pexp(u))
-        return torch.where(s < 1, divergence, 0.0).mean(1).clamp(min=0)
+        divergence = torch.xlogy(w, s) + (1 - w) * _log1pexp(u + torch.log1p(-s))
+        return divergence.mean(1).clamp(min=0)
 
     def _flipped(self, x: Vectors) -> Rows:
         return (1 - 2 * self.y) * self.map.forward(x)

@@ -1,0 +1,74 @@
+"""Ada-LISTA: ISTA unrolled into layers, with learned steps, thresholds and weight matrices (LASSO only)."""
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import nn
+
+from sureprox.errors import InputError
+from sureprox.optimizers.base import State
+from sureprox.optimizers.black_box import unused_step_size
+from sureprox.optimizers.learned import LearnedOptimizer
+from sureprox.problems import LeastSquares, Problem
+from sureprox.problems.penalties import soft_threshold
+from sureprox.types import Scalars, Vectors
+
+
+class AdaLISTA(LearnedOptimizer[State]):
+    """x+ = soft(x - s_k A' W1' W1 A x + s_k A' W2 b, theta_k), W1 and W2 of shape (m, m).
+
+    Step k uses layer min(k, layers - 1): after the last layer, the last one is repeated. The thresholds stand for
+    lam / L; lam itself does not enter. Before training, W1 = W2 = I and it is ISTA with step 0.15 and lam = 0.1.
+    """
+
+    kind = "ada-lista"
+
+    def __init__(self, m: int, layers: int = 10) -> None:
+        super().__init__()
+        for name, value in (("m", m), ("layers", layers)):
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise InputError(f"{name} is {value!r}; it must be a whole number >= 1")
+        self.m = m
+        self.layers = layers
+        self.W1 = nn.Parameter(torch.eye(m))
+        self.W2 = nn.Parameter(torch.eye(m))
+        self.step_sizes = nn.ParameterList([nn.Parameter(torch.tensor(0.15)) for _ in range(layers)])
+        self.thresholds = nn.ParameterList([nn.Parameter(torch.tensor(0.015)) for _ in range(layers)])
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        return {"m": self.m, "layers": self.layers}
+
+    def released_names(self) -> dict[str, str]:
+        return {name: name for name, _ in self.named_parameters()}
+
+    def init(
+        self,
+        problem: Problem,
+        x0: Vectors,
+        *,
+        generator: torch.Generator | None = None,
+        step_size: Scalars | None = None,
+    ) -> State:
+        self.check_device(problem)
+        self._data(problem)
+        return State(x=problem.start(x0), k=0, step_size=unused_step_size(problem, step_size))
+
+    def step(self, problem: Problem, state: State) -> State:
+        f = self._data(problem)
+        layer = min(state.k, self.layers - 1)
+        dtype = state.x.dtype
+        W1, W2 = self.W1.to(dtype), self.W2.to(dtype)
+        y = problem.centred(state.x)
+        pull = f.map.forward(y) @ (W1.mT @ W1) - f.b @ W2.mT  # W1'W1 is symmetric
+        moved = y - self.step_sizes[layer].to(dtype) * f.map.adjoint(pull)
+        shrunk = soft_threshold(moved, self.thresholds[layer].to(dtype))
+        return replace(state, x=problem.uncentred(shrunk), k=state.k + 1)
+
+    def _data(self, problem: Problem) -> LeastSquares:
+        f = problem.f
+        if not isinstance(f, LeastSquares) or f.m != self.m:
+            got = f"{type(f).__name__} with {f.m} rows" if isinstance(f, LeastSquares) else type(f).__name__
+            raise InputError(f"this AdaLISTA solves LASSO with {self.m} rows, got {got}; build AdaLISTA(m) to fit")
+        return f

@@ -1,0 +1,173 @@
+"""Learned optimizers with no proximal structure: L2O-DM and RNNprop put an LSTM where the update rule was."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import elu
+
+from sureprox.optimizers.base import State, per_coordinate, resolve_step_size
+from sureprox.optimizers.learned import LearnedOptimizer, choice, lstm_names
+from sureprox.optimizers.lstm import CoordinateNetwork, InitialState
+from sureprox.problems import Problem
+from sureprox.types import Scalars, Vectors
+
+
+@dataclass(frozen=True)
+class L2ODMState(State):
+    h: Tensor = per_coordinate()
+    c: Tensor = per_coordinate()
+    features: Tensor  # (B, n, 2), as last fed to the network
+
+
+class L2ODM(LearnedOptimizer[L2ODMState]):
+    """x+ = x + step elu(LSTM([g, x])), g a subgradient of F at x."""
+
+    kind = "l2o-dm"
+
+    def __init__(
+        self, step_size: float = 0.1, hidden: int = 20, layers: int = 2, *, initial_state: str = "zeros"
+    ) -> None:
+        super().__init__()
+        self.step_length = float(step_size)
+        self.initial_state = choice(InitialState, "initial_state", initial_state)
+        self.network = CoordinateNetwork(2, hidden, layers, ("move",), inner=False)
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        return {
+            "step_size": self.step_length,
+            "hidden": self.network.hidden,
+            "layers": self.network.layers,
+            "initial_state": self.initial_state.value,
+        }
+
+    def released_names(self) -> dict[str, str]:
+        return lstm_names(self.network.layers, heads__move="linear")
+
+    def init(
+        self,
+        problem: Problem,
+        x0: Vectors,
+        *,
+        generator: torch.Generator | None = None,
+        step_size: Scalars | None = None,
+    ) -> L2ODMState:
+        self.check_device(problem)
+        x = problem.start(x0)
+        h, c = self.network.initial_memory(problem, self.initial_state, generator)
+        features = torch.zeros_like(x).unsqueeze(2).expand(-1, -1, 2)
+        return L2ODMState(x=x, k=0, step_size=unused_step_size(problem, step_size), h=h, c=c, features=features)
+
+    def step(self, problem: Problem, state: L2ODMState) -> L2ODMState:
+        features = torch.stack([problem.subgradient(state.x), state.x], 2)
+        out, h, c = self.network(features, state.h, state.c)
+        x = state.x + self.step_length * elu(out["move"])
+        return replace(state, x=x, k=state.k + 1, h=h, c=c, features=features)
+
+
+@dataclass(frozen=True)
+class RNNPropState(State):
+    mean: Vectors  # running mean of the subgradient
+    square: Vectors  # running mean of its square
+    decay1: Scalars  # beta1^k and beta2^k, for the bias correction
+    decay2: Scalars
+    h: Tensor = per_coordinate()
+    c: Tensor = per_coordinate()
+    features: Tensor  # (B, n, 2), as last fed to the network
+
+
+class RNNProp(LearnedOptimizer[RNNPropState]):
+    """x+ = x - step tanh(LSTM([g / s, mhat / s])), s = sqrt(vhat) + eps: the features of Adam at a subgradient g."""
+
+    kind = "rnnprop"
+
+    def __init__(
+        self,
+        beta1: float = 0.95,
+        beta2: float = 0.95,
+        step_size: float = 0.1,
+        hidden: int = 20,
+        layers: int = 2,
+        *,
+        eps: float = 1e-8,
+        initial_state: str = "zeros",
+    ) -> None:
+        super().__init__()
+        self.beta1 = float(beta1)
+        self.beta2 = float(beta2)
+        self.step_length = float(step_size)
+        self.eps = float(eps)
+        self.initial_state = choice(InitialState, "initial_state", initial_state)
+        self.network = CoordinateNetwork(2, hidden, layers, ("move",), embed=True, inner=False)
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        return {
+            "beta1": self.beta1,
+            "beta2": self.beta2,
+            "step_size": self.step_length,
+            "hidden": self.network.hidden,
+            "layers": self.network.layers,
+            "eps": self.eps,
+            "initial_state": self.initial_state.value,
+        }
+
+    def released_names(self) -> dict[str, str]:
+        return lstm_names(self.network.layers, embed="linear_in", heads__move="linear_out")
+
+    def init(
+        self,
+        problem: Problem,
+        x0: Vectors,
+        *,
+        generator: torch.Generator | None = None,
+        step_size: Scalars | None = None,
+    ) -> RNNPropState:
+        self.check_device(problem)
+        x = problem.start(x0)
+        h, c = self.network.initial_memory(problem, self.initial_state, generator)
+        zeros = torch.zeros_like(x)
+        step = unused_step_size(problem, step_size)
+        return RNNPropState(
+            x=x,
+            k=0,
+            step_size=step,
+            mean=zeros,
+            square=zeros,
+            decay1=torch.ones_like(step),
+            decay2=torch.ones_like(step),
+            h=h,
+            c=c,
+            features=torch.stack([zeros, zeros], 2),
+        )
+
+    def step(self, problem: Problem, state: RNNPropState) -> RNNPropState:
+        g = problem.subgradient(state.x)
+        mean = self.beta1 * state.mean + (1 - self.beta1) * g
+        square = self.beta2 * state.square + (1 - self.beta2) * g.square()
+        decay1, decay2 = self.beta1 * state.decay1, self.beta2 * state.decay2
+        tiny = torch.finfo(square.dtype).tiny  # the derivative of sqrt at 0 is infinite
+        scale = torch.sqrt((square / (1 - decay2).unsqueeze(1)).clamp(min=tiny)) + self.eps
+        features = torch.stack([g / scale, mean / (1 - decay1).unsqueeze(1) / scale], 2)
+        out, h, c = self.network(features, state.h, state.c)
+        return replace(
+            state,
+            x=state.x - self.step_length * torch.tanh(out["move"]),
+            k=state.k + 1,
+            mean=mean,
+            square=square,
+            decay1=decay1,
+            decay2=decay2,
+            h=h,
+            c=c,
+            features=features,
+        )
+
+
+def unused_step_size(problem: Problem, step_size: Scalars | None) -> Scalars:
+    """These methods do not use 1/L: what was given is kept, and nothing is computed if nothing was."""
+    if step_size is not None:
+        return resolve_step_size(problem, step_size)
+    return torch.ones(problem.batch, dtype=problem.dtype, device=problem.device)

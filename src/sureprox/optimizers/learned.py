@@ -1,0 +1,134 @@
+"""What all learned optimizers have in common: weights, their names elsewhere, and the arguments that rebuild them."""
+
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from sureprox.errors import InputError, WeightsError
+from sureprox.optimizers.base import Optimizer, S
+from sureprox.problems import Problem
+
+E = TypeVar("E", bound=StrEnum)
+
+
+class LearnedOptimizer(nn.Module, Optimizer[S]):
+    """An optimizer with weights. The module holds only weights; iterates live in the state."""
+
+    kind: ClassVar[str]  # the name used in model names and cards, e.g. "go-math-l2o"
+
+    @property
+    @abstractmethod
+    def arguments(self) -> dict[str, Any]:
+        """The constructor arguments that make this architecture again."""
+
+    @abstractmethod
+    def released_names(self) -> dict[str, str]:
+        """Parameter name here -> name in the authors' released code."""
+
+    @property
+    def released_unused(self) -> frozenset[str]:
+        """Layers that released checkpoints contain and the method does not use."""
+        return frozenset()
+
+    def check_device(self, problem: Problem) -> None:
+        device = next(self.parameters()).device
+        if device != problem.device:
+            raise InputError(
+                f"the optimizer's weights are on {device}, the problem on {problem.device}; "
+                f"call optimizer.to('{problem.device}')"
+            )
+
+    def load_released(self, state_dict: Mapping[str, Any]) -> None:
+        """Take weights under the names of the authors' released code, in their precision."""
+        given = {_plain(name): torch.as_tensor(np.asarray(value)) for name, value in _detached(state_dict)}
+        names = self.released_names()
+        missing = sorted(set(names.values()) - set(given))
+        if missing:
+            raise WeightsError(f"released weights for {self.kind} lack {_few(missing)}; is this another model's file?")
+        extra = sorted(n for n in set(given) - set(names.values()) if n.rsplit(".", 1)[0] not in self.released_unused)
+        if extra:
+            raise WeightsError(f"released weights for {self.kind} have unknown {_few(extra)}; is this another model?")
+        own = dict(self.named_parameters())
+        shaped = {}
+        for name, released in names.items():
+            value, wanted = given[released], own[name].shape
+            if tuple(s for s in value.shape if s != 1) != tuple(s for s in wanted if s != 1):
+                raise WeightsError(
+                    f"released weight {released} has shape {tuple(value.shape)}; this {self.kind} needs {tuple(wanted)}"
+                )
+            shaped[name] = value.reshape(wanted)
+        self.take(shaped)
+
+    def take(self, weights: Mapping[str, Tensor]) -> None:
+        """Replace all weights at once; refuses wrong names, wrong shapes and values that are not finite."""
+        own = dict(self.named_parameters())
+        missing, extra = sorted(set(own) - set(weights)), sorted(set(weights) - set(own))
+        if missing or extra:
+            problem = f"lack {_few(missing)}" if missing else f"have unknown {_few(extra)}"
+            raise WeightsError(f"weights for {self.kind} {problem}; is this another model's file?")
+        dtypes = set()
+        for name, value in weights.items():
+            if value.shape != own[name].shape:
+                raise WeightsError(
+                    f"weight {name} has shape {tuple(value.shape)}; this {self.kind} needs {tuple(own[name].shape)}"
+                )
+            if not value.is_floating_point() or not bool(torch.isfinite(value).all()):
+                raise WeightsError(f"weight {name} is not finite floating point; the file is damaged or badly trained")
+            dtypes.add(value.dtype)
+        if dtypes:
+            self.to(dtype=max(dtypes, key=lambda d: torch.finfo(d).bits))
+        with torch.no_grad():
+            for name, value in weights.items():
+                own[name].copy_(value)
+
+
+def choice(kind: type[E], name: str, value: Any) -> E:
+    """The member of `kind` called `value`; an unknown one gives a line that lists them all."""
+    try:
+        return kind(value)
+    except ValueError:
+        raise InputError(f"{name} is {value!r}; choose one of {', '.join(repr(m.value) for m in kind)}") from None
+
+
+def xavier_(module: nn.Module) -> None:
+    """Xavier-uniform matrices, zero biases."""
+    for parameter in module.parameters():
+        if parameter.ndim >= 2:
+            nn.init.xavier_uniform_(parameter)
+        else:
+            nn.init.zeros_(parameter)
+
+
+def lstm_names(layers: int, **others: str) -> dict[str, str]:
+    """Names of a `CoordinateNetwork`'s parameters: `others` maps our layer to the released layer."""
+    lstm = {
+        f"network.lstm.{part}_l{layer}": f"lstm.{part}_l{layer}"
+        for layer in range(layers)
+        for part in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+    }
+    linear = {
+        f"network.{ours.replace('__', '.')}.{part}": f"{released}.{part}"
+        for ours, released in others.items()
+        for part in ("weight", "bias")
+    }
+    return lstm | linear
+
+
+def _plain(name: str) -> str:
+    for prefix in ("param.", "module."):
+        name = name.removeprefix(prefix)
+    return name
+
+
+def _detached(state_dict: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
+    for name, value in state_dict.items():
+        yield name, value.detach().cpu().numpy() if isinstance(value, Tensor) else value
+
+
+def _few(names: list[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

@@ -1,0 +1,203 @@
+"""Weights on disk: a safetensors file and, beside it, a JSON card that says what they are and where they come from."""
+
+import hashlib
+import json
+import os
+import pickle
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sureprox.errors import WeightsError
+from sureprox.optimizers.ada_lista import AdaLISTA
+from sureprox.optimizers.black_box import L2ODM, RNNProp
+from sureprox.optimizers.go_math_l2o import GoMathL2O
+from sureprox.optimizers.l2o_pa import L2OPA
+from sureprox.optimizers.learned import LearnedOptimizer
+
+KINDS: dict[str, type[LearnedOptimizer[Any]]] = {c.kind: c for c in (GoMathL2O, L2OPA, L2ODM, RNNProp, AdaLISTA)}
+PRETRAINED = Path(__file__).parent / "pretrained"
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Card:
+    """What a weights file is: enough to rebuild the optimizer, to train it again and to know what it can do."""
+
+    optimizer: str  # kind, e.g. "go-math-l2o"
+    arguments: dict[str, Any]  # of its constructor
+    family: dict[str, Any]  # the problems it was trained on
+    training: dict[str, Any]  # the training config
+    seed: int | None
+    version: str  # of sureprox
+    date: str
+    metrics: dict[str, Any] = field(default_factory=dict)
+    notes: str = ""
+    sha256: str = ""  # of the weights file
+    format: int = FORMAT
+
+
+def save(optimizer: LearnedOptimizer[Any], path: str | Path, **about: Any) -> Card:
+    """Write `path`.safetensors and `path`.json, each in one atomic step. `about` fills the fields of the `Card`."""
+    from safetensors.torch import save as serialise
+
+    from sureprox._version import __version__
+
+    target = _stem(Path(path))
+    weights = {name: value.detach().cpu().contiguous() for name, value in optimizer.named_parameters()}
+    data = serialise(weights)
+    blank = {"family": {}, "training": {}, "seed": None, "date": "", "version": __version__}
+    made = {"optimizer": optimizer.kind, "arguments": optimizer.arguments, "sha256": hashlib.sha256(data).hexdigest()}
+    card = Card(**(blank | about | made))
+    target.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(target.with_name(target.name + ".safetensors"), data)
+    text = json.dumps(asdict(card), indent=2, sort_keys=True) + "\n"
+    write_atomically(target.with_name(target.name + ".json"), text.encode())
+    return card
+
+
+def load(name: str | Path, device: torch.device | str = "cpu") -> LearnedOptimizer[Any]:
+    """A pretrained optimizer by name (see `pretrained`), or one saved with `save` by path, ready for inference."""
+    stem = _find(name)
+    card = read_card(stem)
+    data = _read(stem.with_name(stem.name + ".safetensors"))
+    if card.sha256 and hashlib.sha256(data).hexdigest() != card.sha256:
+        raise WeightsError(f"{stem.name}.safetensors does not match its card (other sha256); take both from one source")
+    weights = _parse(data, f"{stem.name}.safetensors")
+    optimizer = build(card.optimizer, card.arguments)
+    optimizer.take(weights)
+    return optimizer.to(device).eval()
+
+
+def read_card(name: str | Path) -> Card:
+    """The card of a pretrained optimizer or of a saved one."""
+    stem = _find(name)
+    text = _read(stem.with_name(stem.name + ".json"))
+    try:
+        content = json.loads(text)
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise WeightsError(f"{stem.name}.json is not a card (not JSON: {error}); take it from its source again") from None
+    if not isinstance(content, dict):
+        raise WeightsError(f"{stem.name}.json is not a card (a JSON {type(content).__name__}, not an object)")
+    known = {f.name for f in fields(Card)}
+    missing = sorted({"optimizer", "arguments", "format"} - set(content))
+    unknown = sorted(set(content) - known)
+    if missing or unknown:
+        fault = f"lacks {', '.join(missing)}" if missing else f"has unknown {', '.join(unknown)}"
+        raise WeightsError(f"{stem.name}.json is not a card this version reads: it {fault}")
+    if content["format"] != FORMAT:
+        raise WeightsError(f"{stem.name}.json has card format {content['format']}; this version reads {FORMAT}")
+    blank = {"family": {}, "training": {}, "seed": None, "date": "", "version": ""}
+    return Card(**(blank | content))
+
+
+def pretrained() -> list[str]:
+    """Names of the optimizers that ship with the package, for `load`."""
+    cards = sorted(PRETRAINED.glob("*/*.json"))
+    return [f"{card.parent.name}/{card.stem}" for card in cards if card.with_suffix(".safetensors").exists()]
+
+
+def build(kind: str, arguments: Mapping[str, Any]) -> LearnedOptimizer[Any]:
+    """An untrained optimizer from its kind and constructor arguments."""
+    if kind not in KINDS:
+        raise WeightsError(f"optimizer is {kind!r}; known are {', '.join(sorted(KINDS))}")
+    try:
+        return KINDS[kind](**arguments)
+    except (TypeError, ValueError) as error:
+        raise WeightsError(f"{kind} cannot be built from its card: {error}") from None
+
+
+def from_released(path: str | Path, **arguments: Any) -> LearnedOptimizer[Any]:
+    """An optimizer from a checkpoint of the authors' released code (a `.pth` state dict; nothing in it is executed).
+
+    Which optimizer it is shows in the names of its layers. What does not show is given as constructor arguments, for
+    example `gradient_map="std"` or `activation="softplus"`.
+    """
+    source = Path(path)
+    try:
+        content = torch.load(source, map_location="cpu", weights_only=True)
+    except FileNotFoundError:
+        raise WeightsError(f"there is no file {source}; pass the path of a .pth state dict") from None
+    except (pickle.UnpicklingError, RuntimeError, EOFError, OSError, ValueError, KeyError) as error:
+        reason = str(error).splitlines()[0]
+        raise WeightsError(f"{source.name} is not a plain state dict of tensors ({reason}); nothing was loaded") from None
+    if isinstance(content, dict) and isinstance(content.get("state_dict"), dict):
+        content = content["state_dict"]
+    if not isinstance(content, dict) or not all(isinstance(v, Tensor) for v in content.values()):
+        raise WeightsError(f"{source.name} holds a {type(content).__name__}, not a state dict of tensors")
+    names = {name.removeprefix("module.") for name in content}
+    kind = _released_kind(names, source.name)
+    if kind == AdaLISTA.kind:
+        layers = sum(name.startswith("step_sizes.") for name in names)
+        arguments = {"m": content["W1"].shape[-1], "layers": layers} | arguments
+    else:
+        lstm = sorted(name for name in content if "lstm.weight_hh_l" in name)
+        arguments = {"hidden": content[lstm[0]].shape[1], "layers": len(lstm)} | arguments
+    optimizer = build(kind, arguments)
+    optimizer.load_released(content)
+    return optimizer.eval()
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """All of `data` or nothing: written beside the target, synced, then moved over it."""
+    scratch = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with scratch.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        scratch.replace(path)
+    finally:
+        scratch.unlink(missing_ok=True)
+
+
+def _released_kind(names: set[str], source: str) -> str:
+    marks = {"linear_r.weight": GoMathL2O, "linear_p.weight": L2OPA, "linear_in.weight": RNNProp, "W1": AdaLISTA}
+    for mark, cls in marks.items():
+        if mark in names:
+            return cls.kind
+    if {"lstm.weight_ih_l0", "linear.weight"} <= names:
+        return L2ODM.kind
+    raise WeightsError(f"{source} has none of the layers of a released optimizer; its keys start {sorted(names)[:3]}")
+
+
+def _stem(path: Path) -> Path:
+    return path.with_suffix("") if path.suffix in (".safetensors", ".json") else path
+
+
+def _find(name: str | Path) -> Path:
+    """The path without suffix: a file of the user's, or a pretrained name."""
+    stem = _stem(Path(name))
+    if stem.with_name(stem.name + ".safetensors").is_file():
+        return stem
+    if str(name) in pretrained():
+        return PRETRAINED / str(name)
+    if Path(name).is_file():
+        raise WeightsError(
+            f"{name} is not a .safetensors file; a released .pth checkpoint is read by sureprox.optimizers.from_released"
+        )
+    listed = ", ".join(pretrained()) or "none"
+    raise WeightsError(f"no model {str(name)!r}; pretrained are {listed}; or pass the path of a .safetensors file")
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise WeightsError(f"cannot read {path}: {error.strerror}; a model is a .safetensors file and its .json card") from None
+
+
+def _parse(data: bytes, name: str) -> dict[str, Tensor]:
+    from safetensors import SafetensorError
+    from safetensors.torch import load as deserialise
+
+    if data[:2] in (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05", b"PK"):
+        raise WeightsError(f"{name} is a pickle, which could run code; only safetensors files are loaded")
+    try:
+        return deserialise(data)
+    except (SafetensorError, ValueError, KeyError) as error:
+        raise WeightsError(f"{name} is damaged or not safetensors ({error}); take it from its source again") from None
