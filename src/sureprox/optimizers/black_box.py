@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import elu
 
+from sureprox.errors import InputError
 from sureprox.optimizers.base import State, per_coordinate, resolve_step_size
 from sureprox.optimizers.learned import LearnedOptimizer, choice, lstm_names
 from sureprox.optimizers.lstm import CoordinateNetwork, InitialState
@@ -30,6 +31,8 @@ class L2ODM(LearnedOptimizer[L2ODMState]):
         self, step_size: float = 0.1, hidden: int = 20, layers: int = 2, *, initial_state: str = "zeros"
     ) -> None:
         super().__init__()
+        if not 0 < step_size < float("inf"):
+            raise InputError(f"step_size is {step_size}; it must be finite and > 0")
         self.step_length = float(step_size)
         self.initial_state = choice(InitialState, "initial_state", initial_state)
         self.network = CoordinateNetwork(2, hidden, layers, ("move",), inner=False)
@@ -95,6 +98,10 @@ class RNNProp(LearnedOptimizer[RNNPropState]):
         initial_state: str = "zeros",
     ) -> None:
         super().__init__()
+        if not (0 <= beta1 < 1 and 0 <= beta2 < 1):
+            raise InputError(f"beta1 is {beta1} and beta2 {beta2}; both must lie in [0, 1)")
+        if not (0 < step_size < float("inf") and 0 < eps < float("inf")):
+            raise InputError(f"step_size is {step_size} and eps {eps}; both must be finite and > 0")
         self.beta1 = float(beta1)
         self.beta2 = float(beta2)
         self.step_length = float(step_size)

@@ -1,7 +1,7 @@
 """What all learned optimizers have in common: weights, their names elsewhere, and the arguments that rebuild them."""
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, ClassVar, TypeVar
 
@@ -45,7 +45,7 @@ class LearnedOptimizer(nn.Module, Optimizer[S]):
 
     def load_released(self, state_dict: Mapping[str, Any]) -> None:
         """Take weights under the names of the authors' released code, in their precision."""
-        given = {_plain(name): torch.as_tensor(np.asarray(value)) for name, value in _detached(state_dict)}
+        given = {_plain(name): _tensor(name, value) for name, value in state_dict.items()}
         names = self.released_names()
         missing = sorted(set(names.values()) - set(given))
         if missing:
@@ -125,9 +125,11 @@ def _plain(name: str) -> str:
     return name
 
 
-def _detached(state_dict: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
-    for name, value in state_dict.items():
-        yield name, value.detach().cpu().numpy() if isinstance(value, Tensor) else value
+def _tensor(name: str, value: Any) -> Tensor:
+    try:
+        return value.detach().cpu() if isinstance(value, Tensor) else torch.tensor(np.asarray(value))
+    except (TypeError, ValueError) as error:
+        raise WeightsError(f"released weight {name} cannot be read as a tensor: {error}") from None
 
 
 def _few(names: list[str]) -> str:

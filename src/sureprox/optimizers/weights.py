@@ -3,7 +3,6 @@
 import hashlib
 import json
 import os
-import pickle
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -53,9 +52,9 @@ def save(optimizer: LearnedOptimizer[Any], path: str | Path, **about: Any) -> Ca
     blank = {"family": {}, "training": {}, "seed": None, "date": "", "version": __version__}
     made = {"optimizer": optimizer.kind, "arguments": optimizer.arguments, "sha256": hashlib.sha256(data).hexdigest()}
     card = Card(**(blank | about | made))
+    text = json.dumps(asdict(card), indent=2, sort_keys=True) + "\n"  # before any file is touched: it may fail
     target.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(target.with_name(target.name + ".safetensors"), data)
-    text = json.dumps(asdict(card), indent=2, sort_keys=True) + "\n"
     write_atomically(target.with_name(target.name + ".json"), text.encode())
     return card
 
@@ -80,7 +79,9 @@ def read_card(name: str | Path) -> Card:
     try:
         content = json.loads(text)
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise WeightsError(f"{stem.name}.json is not a card (not JSON: {error}); take it from its source again") from None
+        raise WeightsError(
+            f"{stem.name}.json is not a card (not JSON: {error}); take it from its source again"
+        ) from None
     if not isinstance(content, dict):
         raise WeightsError(f"{stem.name}.json is not a card (a JSON {type(content).__name__}, not an object)")
     known = {f.name for f in fields(Card)}
@@ -90,7 +91,7 @@ def read_card(name: str | Path) -> Card:
         fault = f"lacks {', '.join(missing)}" if missing else f"has unknown {', '.join(unknown)}"
         raise WeightsError(f"{stem.name}.json is not a card this version reads: it {fault}")
     if content["format"] != FORMAT:
-        raise WeightsError(f"{stem.name}.json has card format {content['format']}; this version reads {FORMAT}")
+        raise WeightsError(f"{stem.name}.json has card format {content['format']!r}; this version reads {FORMAT}")
     blank = {"family": {}, "training": {}, "seed": None, "date": "", "version": ""}
     return Card(**(blank | content))
 
@@ -103,12 +104,12 @@ def pretrained() -> list[str]:
 
 def build(kind: str, arguments: Mapping[str, Any]) -> LearnedOptimizer[Any]:
     """An untrained optimizer from its kind and constructor arguments."""
-    if kind not in KINDS:
+    if not isinstance(kind, str) or kind not in KINDS:
         raise WeightsError(f"optimizer is {kind!r}; known are {', '.join(sorted(KINDS))}")
     try:
         return KINDS[kind](**arguments)
     except (TypeError, ValueError) as error:
-        raise WeightsError(f"{kind} cannot be built from its card: {error}") from None
+        raise WeightsError(f"{kind} cannot be built from {arguments}: {error}") from None
 
 
 def from_released(path: str | Path, **arguments: Any) -> LearnedOptimizer[Any]:
@@ -118,27 +119,18 @@ def from_released(path: str | Path, **arguments: Any) -> LearnedOptimizer[Any]:
     example `gradient_map="std"` or `activation="softplus"`.
     """
     source = Path(path)
-    try:
-        content = torch.load(source, map_location="cpu", weights_only=True)
-    except FileNotFoundError:
-        raise WeightsError(f"there is no file {source}; pass the path of a .pth state dict") from None
-    except (pickle.UnpicklingError, RuntimeError, EOFError, OSError, ValueError, KeyError) as error:
-        reason = str(error).splitlines()[0]
-        raise WeightsError(f"{source.name} is not a plain state dict of tensors ({reason}); nothing was loaded") from None
-    if isinstance(content, dict) and isinstance(content.get("state_dict"), dict):
-        content = content["state_dict"]
-    if not isinstance(content, dict) or not all(isinstance(v, Tensor) for v in content.values()):
-        raise WeightsError(f"{source.name} holds a {type(content).__name__}, not a state dict of tensors")
-    names = {name.removeprefix("module.") for name in content}
-    kind = _released_kind(names, source.name)
+    weights = _released_weights(source)
+    kind = _released_kind(set(weights), source.name)
+    key = "W1" if kind == AdaLISTA.kind else "lstm.weight_hh_l0"
+    if key not in weights or weights[key].ndim != 2:
+        raise WeightsError(f"{source.name} is not a whole {kind} checkpoint: {key} is missing or not a matrix")
+    width = weights[key].shape[1]
     if kind == AdaLISTA.kind:
-        layers = sum(name.startswith("step_sizes.") for name in names)
-        arguments = {"m": content["W1"].shape[-1], "layers": layers} | arguments
+        sizes = {"m": width, "layers": sum(name.startswith("step_sizes.") for name in weights)}
     else:
-        lstm = sorted(name for name in content if "lstm.weight_hh_l" in name)
-        arguments = {"hidden": content[lstm[0]].shape[1], "layers": len(lstm)} | arguments
-    optimizer = build(kind, arguments)
-    optimizer.load_released(content)
+        sizes = {"hidden": width, "layers": sum(name.startswith("lstm.weight_hh_l") for name in weights)}
+    optimizer = build(kind, sizes | arguments)
+    optimizer.load_released(weights)
     return optimizer.eval()
 
 
@@ -153,6 +145,22 @@ def write_atomically(path: Path, data: bytes) -> None:
         scratch.replace(path)
     finally:
         scratch.unlink(missing_ok=True)
+
+
+def _released_weights(source: Path) -> dict[str, Tensor]:
+    """The tensors of a `.pth` file, without the wrappers that training code puts around them."""
+    if not source.is_file():
+        raise WeightsError(f"there is no file {source}; pass the path of a .pth state dict")
+    try:
+        content = torch.load(source, map_location="cpu", weights_only=True)
+    except Exception as error:  # damaged bytes make the unpickler raise almost anything
+        kind = type(error).__name__
+        raise WeightsError(f"{source.name} is not a plain state dict of tensors ({kind}); nothing was loaded") from None
+    if isinstance(content, dict) and isinstance(content.get("state_dict"), dict):
+        content = content["state_dict"]
+    if not isinstance(content, dict) or not all(isinstance(v, Tensor) for v in content.values()):
+        raise WeightsError(f"{source.name} holds a {type(content).__name__}, not a state dict of tensors")
+    return {str(name).removeprefix("module."): value for name, value in content.items()}
 
 
 def _released_kind(names: set[str], source: str) -> str:
@@ -172,13 +180,13 @@ def _stem(path: Path) -> Path:
 def _find(name: str | Path) -> Path:
     """The path without suffix: a file of the user's, or a pretrained name."""
     stem = _stem(Path(name))
-    if stem.with_name(stem.name + ".safetensors").is_file():
+    if os.path.isfile(f"{stem}.safetensors"):  # not Path.is_file, which fails on names no file can have
         return stem
     if str(name) in pretrained():
         return PRETRAINED / str(name)
-    if Path(name).is_file():
+    if os.path.isfile(name):
         raise WeightsError(
-            f"{name} is not a .safetensors file; a released .pth checkpoint is read by sureprox.optimizers.from_released"
+            f"{name} is not a .safetensors file; a released .pth checkpoint is read by optimizers.from_released"
         )
     listed = ", ".join(pretrained()) or "none"
     raise WeightsError(f"no model {str(name)!r}; pretrained are {listed}; or pass the path of a .safetensors file")
@@ -188,7 +196,9 @@ def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise WeightsError(f"cannot read {path}: {error.strerror}; a model is a .safetensors file and its .json card") from None
+        raise WeightsError(
+            f"cannot read {path}: {error.strerror}; a model is a .safetensors file and its .json card"
+        ) from None
 
 
 def _parse(data: bytes, name: str) -> dict[str, Tensor]:
