@@ -219,7 +219,10 @@ def _check_arguments(
     if not isinstance(problem, Problem):
         raise InputError(f"problem is a {type(problem).__name__}; make one with sureprox.lasso, logistic or Problem")
     if not isinstance(optimizer, Optimizer):
-        raise InputError(f"optimizer is a {type(optimizer).__name__}; pass one of sureprox.optimizers, e.g. FISTA(), or a pretrained name")
+        raise InputError(
+            f"optimizer is a {type(optimizer).__name__}; pass one of sureprox.optimizers, e.g. FISTA(), "
+            "or a pretrained name"
+        )
     if isinstance(max_iter, bool) or not isinstance(max_iter, int | np.integer) or max_iter < 0:
         raise InputError(f"max_iter is {max_iter!r}; it must be a whole number >= 0")
     if not isinstance(tol, int | float | np.floating) or not 0 < tol < float("inf"):

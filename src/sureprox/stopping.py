@@ -41,10 +41,8 @@ class StoppingRule:
         x = x.double()
         objective = self.problem.objective(x)
         kkt = self.problem.kkt_residual(x)
-        if self.problem.has_duality_gap:
-            gap = self.problem.duality_gap(x)
-        else:
-            gap = torch.full_like(objective, torch.inf)
+        known = self.problem.has_duality_gap
+        gap = self.problem.duality_gap(x) if known else torch.full_like(objective, torch.inf)
         small_gap = gap <= self.tol * torch.maximum(objective - gap, self.tol * self.floor)
         small_kkt = kkt <= self.tol * self.gradient
         return Measurement(objective, gap, kkt, torch.where(self.by_gap, small_gap, small_kkt))

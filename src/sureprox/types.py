@@ -19,7 +19,7 @@ else:
 
     Vectors = Float[Tensor, "B n"]
     Rows = Float[Tensor, "B m"]
-    Scalars = Float[Tensor, "B"]  # noqa: F821
+    Scalars = Float[Tensor, "B"]
     Steps = Float[Tensor, "B #n"]  # a diagonal metric: one step per coordinate, or one per instance
 
 __all__ = ["Rows", "Scalars", "Steps", "Vectors"]

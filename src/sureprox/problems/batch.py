@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 
-class BatchData(ABC):
+class BatchData(ABC):  # noqa: B024  its subclasses have the abstract methods
     """Tensors of a batch kept as attributes: moving them, and picking instances out of them.
 
     `batched` names the attributes whose first dimension is the batch.
