@@ -1,0 +1,59 @@
+# make demo and make test do all their own set-up, in .venv; nothing else on the machine is touched.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e
+
+.PHONY: help demo test lint format bench clean
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make demo    race the optimizers on the LASSO problems of the paper; table here, figure in out/demo.png"
+	@echo "make test    lint, types, import rules and the test suite"
+	@echo "make lint    everything in make test but the test suite"
+	@echo "make format  let ruff format and fix what it can"
+	@echo "make bench   run the benchmarks and rewrite benchmarks/records"
+	@echo "make clean   remove $(VENV), caches and out"
+
+demo: $(VENV)/.installed-demo
+	@$(BIN)/sureprox demo
+
+test: lint
+	@echo "pytest"
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2
+
+lint: $(VENV)/.installed-dev
+	@echo "ruff"
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --quiet --check . || { echo "not formatted; run: make format" && $(BIN)/ruff format --check . ; exit 1; }
+	@echo "mypy"
+	@$(BIN)/mypy
+	@echo "import rules"
+	@$(BIN)/lint-imports
+
+format: $(VENV)/.installed-dev
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+bench: $(VENV)/.installed-dev
+	@$(BIN)/python benchmarks/import_time.py
+	@$(BIN)/python benchmarks/shared_matrix.py
+
+clean:
+	@rm -rf $(VENV) out build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache src/*.egg-info
+
+# The stamps make the installation run again when, and only when, the requirements have changed.
+$(VENV)/.installed-demo: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "Installing sureprox into $(VENV) (a few minutes the first time) ..."
+	@$(INSTALL) '.[cli,plots]'
+	@touch $@
+
+$(VENV)/.installed-dev: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "Installing sureprox and its development tools into $(VENV) (a few minutes the first time) ..."
+	@$(INSTALL) '.[dev]'
+	@touch $@ $(VENV)/.installed-demo
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "sureprox needs Python 3.11 or newer; choose one with: make PYTHON=python3.11 ..."; exit 1; }
+	@$(PYTHON) -m venv $(VENV)

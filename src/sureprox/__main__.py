@@ -1,0 +1,5 @@
+"""`python -m sureprox` is the command line."""
+
+from sureprox.cli import main
+
+main()
