@@ -12,6 +12,7 @@ from sureprox.optimizers import load, pretrained, save
 from sureprox.problems import Penalty, Problem, Smooth, lasso, logistic
 from sureprox.reference import Reference, reference
 from sureprox.solve import Progress, Solution, Status, iterate, solve
+from sureprox.training import train
 
 __all__ = [
     "ConfigError",
@@ -37,4 +38,5 @@ __all__ = [
     "reference",
     "save",
     "solve",
+    "train",
 ]

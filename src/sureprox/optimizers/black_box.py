@@ -67,7 +67,7 @@ class L2ODM(LearnedOptimizer[L2ODMState]):
         features = torch.stack([problem.subgradient(state.x), state.x], 2)
         out, h, c = self.network(features, state.h, state.c)
         x = state.x + self.step_length * elu(out["move"])
-        return replace(state, x=x, k=state.k + 1, h=h, c=c, features=features)
+        return replace(state, x=x, k=state.k + 1, h=h, c=c, features=features.detach())
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,7 @@ class RNNProp(LearnedOptimizer[RNNPropState]):
             decay2=decay2,
             h=h,
             c=c,
-            features=features,
+            features=features.detach(),
         )
 
 

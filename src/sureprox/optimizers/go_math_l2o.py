@@ -56,7 +56,7 @@ class GoMathState(State):
     norms: Tensor  # (B, 3): norms of the three features at x_0
     h: Tensor = per_coordinate()
     c: Tensor = per_coordinate()
-    R: Vectors  # noqa: N815  the diagonal parameters as applied in the last step; zero before the first
+    R: Vectors  # noqa: N815  for inspection, without gradient: as applied in the last step, zero before the first
     Q: Vectors  # noqa: N815
     B: Vectors  # noqa: N815
     features: Tensor  # (B, n, 3), as last fed to the network
@@ -156,9 +156,8 @@ class GoMathL2O(LearnedOptimizer[GoMathState]):
         v_next = (1 - B) * self._map(x - x_next, pull, R) + B * v
         if self.biases:
             v_next = v_next - out["b2"]
-        return replace(
-            state, x=x_next, k=state.k + 1, v=v_next, h=h, c=c, R=R, Q=Q, B=B, features=features
-        )
+        shown = {"R": R.detach(), "Q": Q.detach(), "B": B.detach(), "features": features.detach()}
+        return replace(state, x=x_next, k=state.k + 1, v=v_next, h=h, c=c, **shown)
 
     def _diagonals(self, out: dict[str, Tensor], inverse_L: Tensor) -> tuple[Tensor, Tensor, Tensor]:  # noqa: N803
         """R, Q, B as applied."""

@@ -19,6 +19,27 @@ class InitialState(StrEnum):
     PAPER = "paper"  # standard normal for every coordinate of every instance, as in the paper
 
 
+class LSTMWeights(nn.Module):
+    """The weights of `torch.nn.LSTM`, names, shapes and initial distribution included, without its forward pass.
+
+    (The fused forward pass of `nn.LSTM` cannot be compiled together with the rest of a step.)
+    """
+
+    def __init__(self, inputs: int, hidden: int, layers: int) -> None:
+        super().__init__()
+        bound = hidden**-0.5
+        for layer in range(layers):
+            shapes = {
+                "weight_ih": (4 * hidden, hidden if layer else inputs),
+                "weight_hh": (4 * hidden, hidden),
+                "bias_ih": (4 * hidden,),
+                "bias_hh": (4 * hidden,),
+            }
+            for name, shape in shapes.items():
+                weight = nn.Parameter(torch.empty(shape).uniform_(-bound, bound))
+                self.register_parameter(f"{name}_l{layer}", weight)
+
+
 class CoordinateNetwork(nn.Module):
     """heads( relu( inner( LSTM( elu( embed(features) ) ) ) ) ), the same weights for every coordinate and instance.
 
@@ -36,7 +57,7 @@ class CoordinateNetwork(nn.Module):
         self.hidden = hidden
         self.layers = layers
         self.embed = nn.Linear(features, hidden) if embed else None
-        self.lstm = nn.LSTM(hidden if embed else features, hidden, layers)
+        self.lstm = LSTMWeights(hidden if embed else features, hidden, layers)
         self.inner = nn.Linear(hidden, hidden) if inner else None
         self.heads = nn.ModuleDict({name: nn.Linear(hidden, 1) for name in heads})
 

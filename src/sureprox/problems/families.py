@@ -35,7 +35,7 @@ class _Sized:
     lam: float
 
     def __post_init__(self) -> None:
-        if min(self.m, self.n) < 1 or not 0 <= self.nonzeros <= self.n or self.lam < 0:
+        if min(self.m, self.n) < 1 or not 0 <= self.nonzeros <= self.n or not self.lam >= 0:
             raise InputError(f"impossible family {self}; need m, n >= 1, 0 <= nonzeros <= n and lam >= 0")
 
     def start(self, batch: int, generator: torch.Generator, dtype: torch.dtype = torch.float32) -> Tensor:

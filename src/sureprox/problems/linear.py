@@ -1,5 +1,7 @@
 """Batched products with A, and the largest eigenvalue of A'A from a few of them."""
 
+from functools import lru_cache
+
 import torch
 from torch import Tensor
 
@@ -43,7 +45,7 @@ class LinearMap:
         A = self.A.detach()
         stack = A.unsqueeze(0) if self.shared else A
         if exact:
-            value = torch.linalg.matrix_norm(stack.double(), ord=2).square().to(A.dtype)
+            value: Tensor = torch.linalg.matrix_norm(stack.double(), ord=2).square().to(A.dtype)
         else:
             value = largest_eigenvalue(stack)
         return value.expand(batch) if self.shared else value
@@ -71,9 +73,7 @@ def largest_eigenvalue(A: Tensor) -> Tensor:
     # Scaling to entries of at most one keeps squares away from overflow and underflow at any scale of A.
     scale = A.abs().amax(dim=(1, 2), keepdim=True)
     scale = torch.where(scale > 0, scale, torch.ones_like(scale))
-    generator = torch.Generator().manual_seed(0)
-    start = torch.randn(size, block, generator=generator, dtype=torch.float64)
-    work = start.to(device=A.device, dtype=A.dtype).expand(A.shape[0], size, block)
+    work = _starting_block(size, block, A.dtype, A.device).expand(A.shape[0], size, block)
     bases: list[Tensor] = []
     images: list[Tensor] = []
     for _ in range(min(KRYLOV_STEPS, -(-size // block))):
@@ -90,6 +90,13 @@ def largest_eigenvalue(A: Tensor) -> Tensor:
     norm = vector.square().sum(dim=(1, 2))
     theta = (vector * torch.bmm(GQ, ritz)).sum(dim=(1, 2)) / norm.clamp(min=torch.finfo(torch.float64).tiny)
     return (SAFETY * theta.clamp(min=0) * scale[:, 0, 0].double().square()).to(A.dtype)
+
+
+@lru_cache(maxsize=16)
+def _starting_block(size: int, block: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Fixed standard normal vectors; kept, so that no transfer is left when a CUDA graph is being captured."""
+    generator = torch.Generator().manual_seed(0)
+    return torch.randn(size, block, generator=generator, dtype=torch.float64).to(device=device, dtype=dtype)
 
 
 def _orthonormal(block: Tensor, earlier: Tensor | None) -> Tensor:

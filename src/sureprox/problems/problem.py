@@ -138,6 +138,11 @@ class Problem:
         shift = None if self.shift is None else self.shift.to(device=device, dtype=dtype)
         return Problem(self.f.to(device, dtype), self.r.to(device, dtype), shift)
 
+    def tensors(self) -> list[Tensor]:
+        """All tensors the problem is made of, in a fixed order."""
+        held = [value for part in (self.f, self.r) for value in vars(part).values() if isinstance(value, Tensor)]
+        return held if self.shift is None else [*held, self.shift]
+
     def select(self, index: Tensor) -> "Problem":
         """The instances in `index`, as a smaller batch."""
         shift = None if self.shift is None else self.shift[index]

@@ -1,0 +1,73 @@
+"""Train the optimizers that ship with the package, each by its preset.
+
+    python scripts/pretrain.py --out runs                  # all of them
+    python scripts/pretrain.py --out runs go-math-l2o/lasso
+    python scripts/pretrain.py --out runs --install        # then copy weights, cards and logs into the repository
+
+Each run is `sureprox train --preset ... --optimizer ...` with seed 0; an interrupted one is resumed.
+"""
+
+import argparse
+import shutil
+from pathlib import Path
+
+import torch
+
+from sureprox.optimizers.weights import PRETRAINED
+from sureprox.training import Recipe, preset, train
+from sureprox.training.events import Event
+
+LOGS = Path(__file__).parent.parent / "records" / "training"
+
+
+def models() -> dict[str, Recipe]:
+    """Name of each pretrained model and how it is trained."""
+    chosen = {"go-math-l2o/lasso": preset("lasso-7")}
+    for family, name in (("lasso", "lasso-7"), ("logistic", "logistic")):
+        for kind in ("go-math-l2o", "l2o-pa", "l2o-dm", "rnnprop"):
+            chosen[f"{kind}/{family}"] = preset(name, kind)
+    chosen["ada-lista/lasso"] = preset("lasso-7", "ada-lista")
+    for variant in ("std", "lh"):
+        chosen[f"go-math-l2o/lasso-{variant}"] = preset("lasso-7", gradient_map=variant)
+    for label, shrink in (("q-sqrt", "1/sqrtL"), ("q-once", "1/L"), ("q-twice", "1/L^2")):
+        chosen[f"go-math-l2o/lasso-{label}"] = preset("lasso-7", q_shrink=shrink)
+    return chosen
+
+
+def show(event: Event) -> None:
+    if event["event"] in ("note", "end") or (event["event"] == "validation" and event["batch"] % 500 == 0):
+        print("   ", {key: value for key, value in event.items() if key != "recipe"}, flush=True)
+
+
+def install(run: Path, name: str) -> None:
+    """Copy the weights and the card into the package, the log into records/."""
+    for suffix in (".safetensors", ".json"):
+        target = (PRETRAINED / name).with_name(Path(name).name + suffix)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(run / f"model{suffix}", target)
+    log = LOGS / f"{name}.jsonl"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(run / "log.jsonl", log)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Train the optimizers that ship with the package.")
+    parser.add_argument("names", nargs="*", help="which ones; all by default")
+    parser.add_argument("--out", type=Path, required=True, help="directory of the runs")
+    parser.add_argument("--install", action="store_true", help="copy finished runs into the repository")
+    parser.add_argument("--backend", default="auto")
+    options = parser.parse_args()
+    known = models()
+    for name in options.names or known:
+        recipe, run = known[name], options.out / name
+        if not (run / "model.json").exists():
+            print(name, flush=True)
+            torch.manual_seed(recipe.training.seed)
+            result = train(recipe.build(), recipe.family, recipe.training, run, backend=options.backend, listeners=[show])
+            print("   ", result, flush=True)
+        if options.install:
+            install(run, name)
+
+
+if __name__ == "__main__":
+    main()

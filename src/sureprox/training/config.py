@@ -1,0 +1,270 @@
+"""What a training run is: a frozen config, the recipe around it, presets, and their TOML form."""
+
+import difflib
+import tomllib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from sureprox.errors import ConfigError, SureproxError
+from sureprox.optimizers import LearnedOptimizer
+from sureprox.optimizers.weights import KINDS, build
+from sureprox.problems import Family, LassoFamily, LogisticFamily
+
+FAMILIES: dict[str, type[Any]] = {family.name: family for family in (LassoFamily, LogisticFamily)}
+
+
+class Loss(StrEnum):
+    """How the objectives F(x_1), ..., F(x_T) of a segment are weighted."""
+
+    MEAN = "mean"  # 1/T each
+    WEIGHTED = "weighted"  # i / (1 + ... + T)
+
+    def weights(self, length: int) -> list[float]:
+        if self is Loss.MEAN:
+            return [1 / length] * length
+        total = length * (length + 1) / 2
+        return [i / total for i in range(1, length + 1)]
+
+
+@dataclass(frozen=True)
+class TrainingConfig:
+    """Truncated back-propagation: every batch of problems is unrolled `length` steps, `segment` at a time."""
+
+    segment: int = 20  # iterations per back-propagation
+    length: int = 100  # iterations per batch of problems
+    batch: int = 128  # problems per batch
+    batches: int = 500  # batches per epoch
+    epochs: int = 3
+    learning_rate: float = 0.01
+    decay: float = 0.1  # factor on the learning rate after each epoch; 1 keeps it constant
+    loss: Loss = Loss.MEAN
+    clip: float = 1.0  # largest norm of the gradient of the weights; 0 for no limit
+    validate_every: int = 20  # batches between two validations
+    validation: int = 128  # problems in the fixed validation set
+    checkpoint_every: int = 50  # batches between two checkpoints
+    max_failures: int = 50  # batches with a non-finite loss or gradient before the run is given up
+    seed: int = 0
+    dtype: str = "float32"
+
+    def __post_init__(self) -> None:
+        _check_types(self)
+        _at_least(self, 1, "segment", "length", "batch", "batches", "epochs", "validate_every", "validation")
+        _check_common(self)
+        if self.length % self.segment:
+            raise ConfigError(f"length is {self.length}; it must be a multiple of segment, which is {self.segment}")
+        if not 0 < self.decay <= 1:
+            raise ConfigError(f"decay is {self.decay}; it must lie in (0, 1], and 1 keeps the rate constant")
+
+    @property
+    def total_batches(self) -> int:
+        return self.epochs * self.batches
+
+    def rate(self, batch: int) -> float:
+        """Learning rate of a batch, counted from 0 over all epochs."""
+        return self.learning_rate * self.decay ** (batch // self.batches)
+
+
+@dataclass(frozen=True)
+class LayerwiseConfig:
+    """Layer-by-layer training of Ada-LISTA: three stages for each layer, on a fixed pool of problems."""
+
+    layers: int = 10
+    steps: int = 300  # updates per stage
+    batch: int = 128  # problems per update
+    pool: int = 32  # different batches
+    learning_rate: float = 0.003
+    decay: float = 0.2  # factor on the learning rate from stage to stage
+    clip: float = 1.0
+    validate_every: int = 300
+    validation: int = 128
+    checkpoint_every: int = 300
+    max_failures: int = 50
+    seed: int = 0
+    dtype: str = "float32"
+
+    def __post_init__(self) -> None:
+        _check_types(self)
+        _at_least(self, 1, "layers", "steps", "batch", "pool", "validate_every", "validation")
+        _check_common(self)
+        if not 0 < self.decay <= 1:
+            raise ConfigError(f"decay is {self.decay}; it must lie in (0, 1]")
+
+    @property
+    def total_batches(self) -> int:
+        return self.layers * 3 * self.steps
+
+    def position(self, batch: int) -> tuple[int, int, int]:
+        """(layer, stage, step within the stage) of a batch, all counted from 0."""
+        stages, step = divmod(batch, self.steps)
+        return min(stages // 3, self.layers - 1), stages % 3, step
+
+    def rate(self, batch: int) -> float:
+        """Learning rate of a batch: smaller from stage to stage, the same for every layer."""
+        return self.learning_rate * self.decay ** self.position(batch)[1]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Everything that defines a training run: which optimizer, on which problems, how."""
+
+    optimizer: str
+    arguments: dict[str, Any]
+    family: Family
+    training: TrainingConfig | LayerwiseConfig
+
+    def build(self) -> LearnedOptimizer[Any]:
+        """A fresh optimizer; its initial weights are drawn from torch's default generator."""
+        try:
+            return build(self.optimizer, self.arguments)
+        except SureproxError as error:
+            raise ConfigError(str(error)) from None
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "optimizer": self.optimizer,
+            "arguments": dict(self.arguments),
+            "family": family_dict(self.family),
+            "training": config_dict(self.training),
+        }
+
+
+def family_dict(family: Any) -> dict[str, Any]:
+    """A family by name and numbers, as in TOML and in cards."""
+    return {"name": family.name} | asdict(family)
+
+
+def config_dict(config: TrainingConfig | LayerwiseConfig) -> dict[str, Any]:
+    return {key: value.value if isinstance(value, StrEnum) else value for key, value in asdict(config).items()}
+
+
+def settings() -> dict[int, TrainingConfig]:
+    """The paper's 24 training settings for LASSO, numbered as in its table."""
+    cells = [
+        (segment, epochs, batch, loss)
+        for segment in (20, 50, 100)
+        for epochs in (1, 3)
+        for batch in (64, 128)
+        for loss in Loss
+    ]
+    return {
+        number: TrainingConfig(segment=segment, epochs=epochs, batch=batch, loss=loss, decay=0.1 if epochs > 1 else 1.0)
+        for number, (segment, epochs, batch, loss) in enumerate(cells, start=1)
+    }
+
+
+def preset_names() -> list[str]:
+    return [f"lasso-{number}" for number in settings()] + ["logistic", "tiny"]
+
+
+def preset(name: str, optimizer: str = "go-math-l2o", **arguments: Any) -> Recipe:
+    """The paper's recipe for one optimizer: "lasso-1" ... "lasso-24" (7 is the default), "logistic", "tiny".
+
+    As in the paper the gradient is clipped for GO-Math-L2O only, and logistic problems use the learning rate 0.003
+    and the softplus activations.
+    """
+    if name not in preset_names():
+        raise ConfigError(f"preset is {name!r}; {_suggest(name, preset_names())}")
+    if optimizer not in KINDS:
+        raise ConfigError(f"optimizer is {optimizer!r}; {_suggest(optimizer, sorted(KINDS))}")
+    clip = 1.0 if optimizer == "go-math-l2o" else 0.0
+    family: Any
+    if name == "logistic":
+        if optimizer == "ada-lista":
+            raise ConfigError("ada-lista is for LASSO only; choose a lasso preset")
+        family, config = LogisticFamily(), TrainingConfig(learning_rate=0.003)
+        if optimizer in ("go-math-l2o", "l2o-pa"):
+            arguments = {"activation": "softplus"} | arguments
+    elif name == "tiny":
+        family = LassoFamily(m=20, n=40, nonzeros=5)
+        config = TrainingConfig(
+            segment=5, length=20, batch=16, batches=20, epochs=2, validate_every=5, validation=16, checkpoint_every=10
+        )
+    else:
+        family, config = LassoFamily(), settings()[int(name.removeprefix("lasso-"))]
+    if optimizer == "ada-lista":
+        layerwise = LayerwiseConfig(steps=5, batch=16, pool=2, validation=16) if name == "tiny" else LayerwiseConfig()
+        arguments = {"m": family.m} | arguments
+        return Recipe(optimizer, arguments, family, replace(layerwise, layers=arguments.get("layers", layerwise.layers)))
+    return Recipe(optimizer, arguments, family, replace(config, clip=clip))
+
+
+def read_recipe(path: str | Path) -> Recipe:
+    """A recipe from TOML: `optimizer`, `[arguments]`, `[family]` with its `name`, `[training]`; all but the first optional.
+
+    `preset = "..."` at the top starts from a preset; everything else in the file then overrides it.
+    """
+    try:
+        content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}") from None
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigError(f"{path} is not TOML: {error}") from None
+    _known("config", content, ["preset", "optimizer", "arguments", "family", "training"])
+    for key in ("arguments", "family", "training"):
+        if not isinstance(content.get(key, {}), dict):
+            raise ConfigError(f"config key {key!r} must be a table: [{key}]")
+    base = preset(content.get("preset", "lasso-7"), content.get("optimizer", "go-math-l2o"), **content.get("arguments", {}))
+    training = content.get("training", {})
+    _known("training", training, [f.name for f in fields(base.training)])
+    return replace(base, family=_family(content.get("family", {}), base.family), training=replace(base.training, **training))
+
+
+def _check_types(config: Any) -> None:
+    for name, kind in get_type_hints(type(config)).items():
+        value = getattr(config, name)
+        if kind is Loss:
+            if value not in list(Loss):
+                raise ConfigError(f"{name} is {value!r}; choose one of {', '.join(repr(m.value) for m in Loss)}")
+            object.__setattr__(config, name, Loss(value))
+        elif isinstance(value, bool) or not isinstance(value, int | float if kind is float else kind):
+            raise ConfigError(f"{name} is {value!r}; it must be of type {kind.__name__}")
+        elif kind is float:
+            object.__setattr__(config, name, float(value))
+
+
+def _at_least(config: Any, least: int, *names: str) -> None:
+    for name in names:
+        if getattr(config, name) < least:
+            raise ConfigError(f"{name} is {getattr(config, name)}; it must be at least {least}")
+
+
+def _check_common(config: Any) -> None:
+    _at_least(config, 1, "checkpoint_every")
+    _at_least(config, 0, "max_failures", "seed")
+    if not 0 < config.learning_rate < float("inf"):
+        raise ConfigError(f"learning_rate is {config.learning_rate}; it must be a number > 0")
+    if not 0 <= config.clip < float("inf"):
+        raise ConfigError(f"clip is {config.clip}; it must be >= 0, and 0 means no limit")
+    if config.dtype not in ("float32", "float64"):
+        raise ConfigError(f"dtype is {config.dtype!r}; choose 'float32' or 'float64'")
+
+
+def _family(table: Mapping[str, Any], default: Any) -> Any:
+    numbers = {key: value for key, value in table.items() if key != "name"}
+    name = table.get("name", default.name)
+    if name not in FAMILIES:
+        raise ConfigError(f"family is {name!r}; {_suggest(name, sorted(FAMILIES))}")
+    known = {f.name: f.type for f in fields(FAMILIES[name])}
+    _known("family", numbers, list(known))
+    for key, value in numbers.items():
+        if isinstance(value, bool) or not isinstance(value, int if known[key] in (int, "int") else (int, float)):
+            raise ConfigError(f"family key {key!r} is {value!r}; it must be a number of type {known[key]}")
+    base = default if name == default.name else FAMILIES[name]()
+    try:
+        return replace(base, **numbers)
+    except SureproxError as error:
+        raise ConfigError(str(error)) from None
+
+
+def _known(where: str, table: Mapping[str, Any], known: list[str]) -> None:
+    for key in table:
+        if key not in known:
+            raise ConfigError(f"unknown {where} key {key!r}; {_suggest(key, known)}")
+
+
+def _suggest(word: Any, known: list[str]) -> str:
+    close = difflib.get_close_matches(str(word), known, n=1)
+    return f"did you mean {close[0]!r}?" if close else f"choose one of {', '.join(known)}"

@@ -1,0 +1,76 @@
+"""Layer-by-layer training of Ada-LISTA against reference solutions."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sureprox.errors import ConfigError
+from sureprox.optimizers import FISTA, AdaLISTA, State
+from sureprox.problems import Problem
+from sureprox.solve import iterate, solve
+from sureprox.training.config import LayerwiseConfig
+from sureprox.training.run import TrainingRun
+
+
+class LayerwiseRun(TrainingRun):
+    """Layer l = 1, 2, ... is added, then trained in three stages on |x_l - x*|^2 / |x*|^2, x* from restarted FISTA.
+
+    Stage 1 learns the step and threshold of the new layer alone, stages 2 and 3 everything up to it with smaller
+    rates. Only gradients of what a stage learns are kept. The problems are a fixed pool, drawn once.
+    """
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        if not isinstance(self.optimizer, AdaLISTA) or not isinstance(self.config, LayerwiseConfig):
+            raise ConfigError("layer-by-layer training is for AdaLISTA with a LayerwiseConfig")
+        if self.config.layers != self.optimizer.layers:
+            raise ConfigError(f"layers is {self.config.layers}; this AdaLISTA has {self.optimizer.layers}")
+        generator = torch.Generator(self.device).manual_seed(self.config.seed)
+        self.pool = [self._draw(self.config.batch, generator) for _ in range(self.config.pool)]
+        self.held_out = self._draw(self.config.validation, self.validation_generator())
+
+    def learn(self) -> Tensor:
+        assert isinstance(self.config, LayerwiseConfig)
+        done = self.progress.batch
+        layer, stage, step = self.config.position(done)
+        if step == 0:
+            self.meta.reset()
+        if step == 0 and stage == 0 and layer > 0:  # a new layer starts where the one before it has arrived
+            self._copy_layer(layer - 1, layer)
+        loss = self._loss(*self.pool[done % len(self.pool)], layer + 1)
+        gradients = torch.autograd.grad(loss, list(self.parameters.values()), allow_unused=True, materialize_grads=True)
+        kept = [
+            gradient if stage > 0 or name in (f"step_sizes.{layer}", f"thresholds.{layer}") else torch.zeros_like(gradient)
+            for name, gradient in zip(self.parameters, gradients, strict=True)
+        ]
+        outcome = self.meta.update(kept, torch.isfinite(loss.detach()))
+        return torch.cat([loss.detach().double().reshape(1), outcome]).unsqueeze(0)
+
+    @torch.no_grad()
+    def validate(self) -> tuple[Tensor, Tensor]:
+        """The loss after all layers; those not trained yet repeat the last one that is."""
+        assert isinstance(self.config, LayerwiseConfig)
+        layer = self.config.position(max(self.progress.batch - 1, 0))[0]
+        for later in range(layer + 1, self.config.layers):
+            self._copy_layer(layer, later)
+        loss = self._loss(*self.held_out, self.config.layers)
+        return loss, loss
+
+    def _loss(self, problem: Problem, x0: Tensor, target: Tensor, layers: int) -> Tensor:
+        state: State = self.optimizer.init(problem, x0)
+        for after in iterate(problem, self.optimizer, state, layers):
+            state = after
+        return ((state.x - target).square().sum(1) / target.square().sum(1).clamp(min=1e-12)).mean()
+
+    @torch.no_grad()
+    def _copy_layer(self, source: int, target: int) -> None:
+        for name in ("step_sizes", "thresholds"):
+            self.parameters[f"{name}.{target}"].copy_(self.parameters[f"{name}.{source}"])
+
+    @torch.no_grad()
+    def _draw(self, batch: int, generator: torch.Generator) -> tuple[Problem, Tensor, Tensor]:
+        problem = self.family.sample(batch, generator, self.dtype)
+        x0 = self.family.start(batch, generator, self.dtype)
+        target = solve(problem, FISTA(restart=True), max_iter=2000, tol=1e-6, check_every=50).x
+        return problem, x0, target

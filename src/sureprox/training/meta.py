@@ -1,0 +1,60 @@
+"""The optimizer of the optimizer: Adam on all weights as one vector, with an update that can be refused on the device."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+BETA1, BETA2, EPS = 0.9, 0.999, 1e-8
+
+
+class MetaAdam:
+    """w+ = w - a mhat / (sqrt(vhat) + eps), only where the step is sound.
+
+    Whether a step is sound is a tensor, and everything is changed in place under its mask, so that the same code runs
+    plainly and inside a captured CUDA graph, where the host cannot look at a value. All weights together are one
+    vector of a few thousand numbers: a handful of small kernels per update.
+    """
+
+    def __init__(self, parameters: Sequence[Tensor], clip: float) -> None:
+        self.parameters = list(parameters)
+        self.clip = clip
+        size = sum(p.numel() for p in self.parameters)
+        like = self.parameters[0]
+        self.mean = torch.zeros(size, dtype=like.dtype, device=like.device)
+        self.square = torch.zeros_like(self.mean)
+        self.count = torch.zeros((), dtype=torch.float64, device=like.device)
+        self.rate = torch.zeros((), dtype=torch.float64, device=like.device)
+
+    @torch.no_grad()
+    def update(self, gradients: Sequence[Tensor], sound: Tensor) -> Tensor:
+        """Take one step where `sound` and the gradient is finite; returns (norm of the gradient, whether taken)."""
+        gradient = torch.cat([g.reshape(-1) for g in gradients])
+        norm = torch.linalg.vector_norm(gradient)
+        sound = sound & torch.isfinite(norm)
+        if self.clip > 0:
+            gradient = gradient * (self.clip / (norm + 1e-6)).clamp(max=1.0)
+        count = self.count + 1
+        mean = BETA1 * self.mean + (1 - BETA1) * gradient
+        square = BETA2 * self.square + (1 - BETA2) * gradient.square()
+        corrected = torch.sqrt(square / (1 - BETA2**count).to(square.dtype)) + EPS
+        move = (self.rate / (1 - BETA1**count)).to(mean.dtype) * mean / corrected
+        weights = torch.cat([p.reshape(-1) for p in self.parameters])
+        weights = torch.where(sound, weights - move, weights)
+        for parameter, part in zip(self.parameters, weights.split([p.numel() for p in self.parameters]), strict=True):
+            parameter.copy_(part.view_as(parameter))
+        self.mean.copy_(torch.where(sound, mean, self.mean))
+        self.square.copy_(torch.where(sound, square, self.square))
+        self.count.copy_(torch.where(sound, count, self.count))
+        return torch.stack([norm.double(), sound.double()])
+
+    def state(self) -> dict[str, Tensor]:
+        return {"mean": self.mean.clone(), "square": self.square.clone(), "count": self.count.clone()}
+
+    def load(self, state: dict[str, Tensor]) -> None:
+        for name in ("mean", "square", "count"):
+            getattr(self, name).copy_(state[name])
+
+    def reset(self) -> None:
+        for value in (self.mean, self.square, self.count):
+            value.zero_()

@@ -1,0 +1,245 @@
+"""What every training run does, whatever it learns from a batch: validate, keep the best, log, checkpoint, resume."""
+
+import contextlib
+import math
+import signal
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from types import FrameType
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+
+from sureprox.errors import ConfigError, TrainingError
+from sureprox.optimizers import LearnedOptimizer, save
+from sureprox.training.checkpoint import Checkpoint, Progress
+from sureprox.training.config import Recipe
+from sureprox.training.events import Event, JsonLog, Listener, TensorBoard
+from sureprox.training.meta import MetaAdam
+
+T = TypeVar("T")
+PATIENCE = 3  # failed batches in a row after which the best weights are taken back
+
+
+@dataclass(frozen=True)
+class TrainingResult:
+    """How a run ended. The optimizer passed to `train` then holds the best weights."""
+
+    completed: bool  # False: interrupted; call again with the same arguments to go on
+    batches: int
+    best_validation: float
+    best_batch: int
+    failures: int
+    seconds: float
+
+
+class TrainingRun(ABC):
+    """A run over `total_batches` batches. Its state changes only between two batches, so it can stop there and go on.
+
+    A batch whose loss or gradient is not finite changes nothing from that point on, is counted, and after `PATIENCE`
+    of them in a row the best weights so far are taken back and the momentum forgotten.
+    """
+
+    backend_name = "plain"
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        optimizer: LearnedOptimizer[Any],
+        device: torch.device,
+        out: Path | None,
+        listeners: list[Listener],
+        tensorboard: bool,
+    ) -> None:
+        self.recipe = recipe
+        self.config = recipe.training
+        self.family = recipe.family
+        self.dtype: torch.dtype = getattr(torch, self.config.dtype)
+        self.device = device
+        self.out = out
+        self.optimizer = optimizer.to(device=device, dtype=self.dtype).train()
+        self.parameters = dict(optimizer.named_parameters())
+        self.meta = MetaAdam(list(self.parameters.values()), self.config.clip)
+        self.generator = torch.Generator(device).manual_seed(self.config.seed)
+        self.progress = Progress()
+        self.best_weights = self._weights()
+        self.stop = threading.Event()
+        self._resume()
+        self.log = JsonLog(out / "log.jsonl", self.progress.log_bytes) if out else None
+        self.listeners = [*([self.log] if self.log else []), *listeners]
+        if tensorboard:
+            if out is None:
+                raise ConfigError("tensorboard needs an output directory; pass out=...")
+            self.listeners.append(TensorBoard(out / "tensorboard"))
+
+    @abstractmethod
+    def learn(self) -> Tensor:
+        """One batch: rows (loss, norm of the gradient, 1 if the update was taken else 0), float64."""
+
+    @abstractmethod
+    def validate(self) -> tuple[Tensor, Tensor]:
+        """(loss that decides which weights are best, loss after the last iteration) on the fixed validation set."""
+
+    def validation_generator(self) -> torch.Generator:
+        """A generator of its own, so that the validation set is the same in every run and resumption."""
+        return torch.Generator(self.device).manual_seed(self.config.seed + 10_000)
+
+    def go(self) -> TrainingResult:
+        config, progress = self.config, self.progress
+        self.tell("start", backend=self.backend_name, device=str(self.device), recipe=self.recipe.as_dict())
+        began, spent = time.perf_counter(), progress.seconds
+        try:
+            if progress.batch == 0:
+                self._validate()
+                progress.seconds = time.perf_counter() - began
+            with _interruptible(self.stop):
+                while progress.batch < config.total_batches and not self.stop.is_set():
+                    self._batch()
+                    progress.seconds = spent + time.perf_counter() - began
+                    last = progress.batch == config.total_batches
+                    if progress.batch % config.validate_every == 0 or last:
+                        self._validate()
+                    if progress.batch % config.checkpoint_every == 0 or last or self.stop.is_set():
+                        self._checkpoint()
+            return self._end()
+        finally:
+            if self.log is not None:
+                self.log.close()
+
+    def tell(self, kind: str, **about: Any) -> None:
+        about = {key: float(f"{value:.7g}") if isinstance(value, float) else value for key, value in about.items()}
+        event: Event = {"event": kind, "batch": self.progress.batch, "seconds": round(self.progress.seconds, 3)} | about
+        for listener in self.listeners:
+            listener(event)
+
+    def attempt(self, work: Callable[[], T]) -> T:
+        """Hook for runs that can fall back to another way of doing the same work."""
+        return work()
+
+    def _batch(self) -> None:
+        rate = self.config.rate(self.progress.batch)
+        self.meta.rate.fill_(rate)
+        outcome = self.attempt(self.learn).tolist()  # the one place where the host waits for the device
+        self.progress.batch += 1
+        failed = any(taken == 0 for _, _, taken in outcome)
+        self.tell(
+            "batch",
+            loss=_finite(sum(loss for loss, _, _ in outcome) / len(outcome)),
+            gradient=_finite(max(norm for _, norm, _ in outcome)),
+            rate=rate,
+            skipped=failed,
+        )
+        self._judge(failed)
+
+    def _judge(self, failed: bool) -> None:
+        progress = self.progress
+        progress.failures += failed
+        progress.in_a_row = progress.in_a_row + 1 if failed else 0
+        if progress.failures > self.config.max_failures:
+            self._checkpoint()
+            raise TrainingError(
+                f"{progress.failures} batches had a non-finite loss or gradient, more than max_failures = "
+                f"{self.config.max_failures}; lower the learning rate or clip the gradient (best weights are kept)"
+            )
+        if progress.in_a_row == PATIENCE:
+            progress.in_a_row = 0
+            self._take(self.best_weights)
+            self.meta.reset()
+            self.tell("note", text=f"{PATIENCE} failed batches in a row: back to the weights of batch {progress.best_batch}")
+
+    def _validate(self) -> None:
+        mean, final = (float(value) for value in self.attempt(self.validate))
+        if mean < self.progress.best:
+            self.progress.best, self.progress.best_batch = mean, self.progress.batch
+            self.best_weights = self._weights()
+        self.tell("validation", loss=_finite(mean), final=_finite(final), best=_finite(self.progress.best))
+
+    def _end(self) -> TrainingResult:
+        progress = self.progress
+        completed = progress.batch == self.config.total_batches
+        self.tell("end", completed=completed, failures=progress.failures, best=_finite(progress.best))
+        self._take(self.best_weights)
+        self.optimizer.eval()
+        if completed and self.out is not None:
+            self._save(self.out / "model")
+        return TrainingResult(
+            completed, progress.batch, progress.best, progress.best_batch, progress.failures, progress.seconds
+        )
+
+    def _save(self, path: Path) -> None:
+        described = self.recipe.as_dict()
+        name = torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else "cpu"
+        save(
+            self.optimizer,
+            path,
+            family=described["family"],
+            training=described["training"] | {"backend": self.backend_name, "device": name},
+            seed=self.config.seed,
+            date=datetime.now(UTC).date().isoformat(),
+            metrics={
+                "validation_loss": self.progress.best,
+                "best_batch": self.progress.best_batch,
+                "failed_batches": self.progress.failures,
+                "seconds": round(self.progress.seconds, 1),
+            },
+        )
+
+    def _weights(self) -> dict[str, Tensor]:
+        return {name: value.detach().cpu().clone() for name, value in self.parameters.items()}
+
+    def _take(self, weights: dict[str, Tensor]) -> None:
+        self.optimizer.take({name: value.to(self.device) for name, value in weights.items()})
+
+    def _checkpoint(self) -> None:
+        if self.out is None:
+            return
+        self.progress.log_bytes = self.log.flush() if self.log else 0
+        Checkpoint(
+            recipe=self.recipe.as_dict(),
+            progress=self.progress,
+            weights=self._weights(),
+            best_weights=self.best_weights,
+            meta={name: value.cpu() for name, value in self.meta.state().items()},
+            generator=self.generator.get_state(),
+        ).save(self.out / "checkpoint.pt")
+
+    def _resume(self) -> None:
+        if self.out is None or not (self.out / "checkpoint.pt").exists():
+            return
+        found = Checkpoint.load(self.out / "checkpoint.pt", self.recipe.as_dict())
+        self._take(found.weights)
+        self.meta.load({name: value.to(self.device) for name, value in found.meta.items()})
+        self.generator.set_state(found.generator)
+        self.progress, self.best_weights = found.progress, found.best_weights
+
+
+@contextlib.contextmanager
+def _interruptible(stop: threading.Event) -> Iterator[None]:
+    """SIGINT and SIGTERM ask the run to stop after the batch in hand; a second one acts at once."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    earlier: dict[int, Any] = {}
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        stop.set()
+        signal.signal(number, earlier[number])
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        earlier[number] = signal.signal(number, ask)
+    try:
+        yield
+    finally:
+        for number, handler in earlier.items():
+            signal.signal(number, handler)
+
+
+def _finite(value: float) -> float | None:
+    """JSON has no NaN or infinity: they become null."""
+    return value if math.isfinite(value) else None
