@@ -1,0 +1,48 @@
+"""Set up before sureprox is imported: shape annotations are checked in every call, one thread, warnings are errors."""
+
+import os
+from pathlib import Path
+
+os.environ["SUREPROX_CHECK_SHAPES"] = "1"
+
+import jaxtyping
+
+jaxtyping.install_import_hook(["sureprox.problems", "sureprox.optimizers"], "shape_checks.check")
+
+import hypothesis
+import numpy as np
+import pytest
+import torch
+
+torch.set_num_threads(1)
+
+hypothesis.settings.register_profile("local", deadline=None, max_examples=40)
+hypothesis.settings.register_profile("ci", deadline=None, max_examples=40, derandomize=True, database=None)
+hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "local")
+
+GOLDEN = Path(__file__).resolve().parents[2] / "shared" / "golden"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if not torch.cuda.is_available():
+        for item in items:
+            if item.get_closest_marker("cuda"):
+                item.add_marker(pytest.mark.skip(reason="no CUDA device here"))
+
+
+@pytest.fixture
+def generator() -> torch.Generator:
+    return torch.Generator().manual_seed(0)
+
+
+@pytest.fixture(scope="session")
+def golden():
+    """golden(name): the arrays of ../shared/golden/name.npz; skips where that folder is not beside the repository."""
+
+    def load(name: str) -> dict[str, np.ndarray]:
+        if not GOLDEN.is_dir():
+            pytest.skip(f"no golden trajectories: {GOLDEN} is not there (the repository was checked out alone)")
+        with np.load(GOLDEN / f"{name}.npz") as file:
+            return dict(file)
+
+    return load
