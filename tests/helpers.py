@@ -62,6 +62,7 @@ def walk(problem: Problem, optimizer: sp.optimizers.Optimizer, x0: Tensor | None
 
 def relative_error(ours: Tensor, theirs: Tensor) -> float:
     """Largest difference over the largest magnitude."""
+    ours, theirs = ours.detach(), theirs.detach()
     return float((ours - theirs).abs().max() / theirs.abs().max().clamp(min=torch.finfo(F64).tiny))
 
 

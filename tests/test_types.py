@@ -3,6 +3,7 @@
 import jaxtyping
 import pytest
 import torch
+
 from helpers import normal, random_problem
 
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 import torch
-from helpers import F64, labels, normal, random_problem, refused
 
 import sureprox as sp
+from helpers import F64, labels, normal, random_problem, refused
 from sureprox.optimizers import ISTA
 
 NAN, INF = float("nan"), float("inf")

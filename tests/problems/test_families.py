@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-from helpers import F64, refused
 
+from helpers import F64, refused
 from sureprox.problems import LassoFamily, LogisticFamily
 from sureprox.problems.problem import Problem
 

@@ -2,9 +2,9 @@
 
 import pytest
 import torch
-from helpers import F64, autoregressive, normal
 
 import sureprox as sp
+from helpers import F64, autoregressive, normal
 from sureprox.problems import linear
 from sureprox.problems.linear import LinearMap, largest_eigenvalue
 

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 import torch
-from helpers import F64, normal, refused
 from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
 import sureprox as sp
+from helpers import F64, normal, refused
 from sureprox.problems import L1, LeastSquares, Zero
 
 finite = st.floats(-50, 50, allow_subnormal=False)

@@ -4,11 +4,11 @@ import mpmath
 import numpy as np
 import pytest
 import torch
-from helpers import F64, labels, lam_max, normal, random_problem, refused, with_ratio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sureprox as sp
+from helpers import F64, labels, lam_max, normal, random_problem, refused, with_ratio
 from sureprox.problems import L1, LeastSquares, Zero
 
 KINDS = ["lasso", "logistic"]

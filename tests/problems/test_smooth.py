@@ -3,11 +3,11 @@
 import mpmath
 import pytest
 import torch
-from helpers import F64, labels, normal, random_problem
 from hypothesis import given
 from hypothesis import strategies as st
 
 import sureprox as sp
+from helpers import F64, labels, normal, random_problem
 from sureprox.problems import LeastSquares, Logistic
 
 

@@ -76,8 +76,8 @@ class Optimizer(ABC, Generic[S]):
         """The state after one more iteration."""
 
 
-def resolve_step_size(problem: Problem, step_size: Scalars | None) -> Scalars:
-    """The given step size, checked, or 1/L."""
+def resolve_step_size(problem: Problem, step_size: Any) -> Scalars:
+    """The given step size (a number or one per instance), checked, or 1/L."""
     if step_size is None:
         return problem.step_size()
     value = numbers("step_size", step_size, problem.dtype, problem.device)
