@@ -76,7 +76,7 @@ def race(
     scenarios: Mapping[str, float] = SCENARIOS,
     *,
     batch: int = 32,
-    max_iter: int = 400,
+    max_iter: int = 300,
     seed: int = 0,
     progress: Callable[[str, str, Progress], None] | None = None,
 ) -> list[Curve]:
@@ -196,7 +196,7 @@ def _draw(panel: "Axes", curve: Curve, colour: str, style: Any) -> None:
     )
 
 
-def demo(out: Path, max_iter: int = 400, batch: int = 32, seed: int = 0) -> None:
+def demo(out: Path, max_iter: int = 300, batch: int = 32, seed: int = 0) -> None:
     """Run the race with a progress bar, print the table and write the figure to `out`."""
     import matplotlib  # noqa: F401  a missing extra should show before the race, not after it
     from rich.console import Console

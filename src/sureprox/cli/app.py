@@ -34,7 +34,7 @@ def options(
 @app.command()
 def demo(
     out: Annotated[Path, typer.Option(help="Where the figure goes.")] = Path("out/demo.png"),
-    iterations: Annotated[int, typer.Option(help="Most iterations of each optimizer.")] = 400,
+    iterations: Annotated[int, typer.Option(help="Most iterations of each optimizer.")] = 300,
     batch: Annotated[int, typer.Option(help="Number of random problems.")] = 32,
     seed: Annotated[int, typer.Option(help="Seed of the problems and starting points.")] = 0,
 ) -> None:
