@@ -40,10 +40,7 @@ def test_path(case, golden):
     family, _, name = case.partition("_")
     A, b = torch.tensor(data["A"]), torch.tensor(data["b"])
     lam = float(data["lam"])
-    if family == "lasso":
-        problem = sp.lasso(A, b, lam)
-    else:
-        problem = sp.logistic(A, b, lam, curvature=1.0)
+    problem = sp.lasso(A, b, lam) if family == "lasso" else sp.logistic(A, b, lam, curvature=1.0)
     optimizer = build(family, name)
     optimizer.load_released({k: v for k, v in data.items() if k.startswith("param.")})
     path = torch.tensor(data["x"])
@@ -58,7 +55,9 @@ def test_path(case, golden):
         state = optimizer.step(problem, state)
         compared += 1
         seen = {"x": (state.x, path[k])}
-        if family == "lasso" or path[k].abs().max() < 10:  # beyond, their logistic objective is log of a rounded sigmoid
+        if (
+            family == "lasso" or path[k].abs().max() < 10
+        ):  # beyond, their logistic objective is log of a rounded sigmoid
             seen["objective"] = (problem.objective(state.x), data["objective"][k])
         seen |= {key: (getattr(state, key), data[key][k - 1]) for key in "RQBP" if key in data}
         if "momentum" in data:

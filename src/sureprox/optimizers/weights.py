@@ -122,9 +122,9 @@ def from_released(path: str | Path, **arguments: Any) -> LearnedOptimizer[Any]:
     weights = _released_weights(source)
     kind = _released_kind(set(weights), source.name)
     key = "W1" if kind == AdaLISTA.kind else "lstm.weight_hh_l0"
-    if key not in weights or weights[key].ndim != 2:
+    if key not in weights or weights[key].ndim < 2:
         raise WeightsError(f"{source.name} is not a whole {kind} checkpoint: {key} is missing or not a matrix")
-    width = weights[key].shape[1]
+    width = weights[key].shape[-1]
     if kind == AdaLISTA.kind:
         sizes = {"m": width, "layers": sum(name.startswith("step_sizes.") for name in weights)}
     else:
