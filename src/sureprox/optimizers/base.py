@@ -46,7 +46,7 @@ class State:
         return self._map(pick)
 
     def _map(self, change: Callable[[Tensor, str | None], Tensor]) -> Self:
-        changed = {
+        changed: dict[str, Any] = {
             f.name: change(value, f.metadata.get("layout"))
             for f in fields(self)
             if isinstance(value := getattr(self, f.name), Tensor)

@@ -49,7 +49,7 @@ def save(optimizer: LearnedOptimizer[Any], path: str | Path, **about: Any) -> Ca
     target = _stem(Path(path))
     weights = {name: value.detach().cpu().contiguous() for name, value in optimizer.named_parameters()}
     data = serialise(weights)
-    blank = {"family": {}, "training": {}, "seed": None, "date": "", "version": __version__}
+    blank: dict[str, Any] = {"family": {}, "training": {}, "seed": None, "date": "", "version": __version__}
     made = {"optimizer": optimizer.kind, "arguments": optimizer.arguments, "sha256": hashlib.sha256(data).hexdigest()}
     card = Card(**(blank | about | made))
     text = json.dumps(asdict(card), indent=2, sort_keys=True) + "\n"  # before any file is touched: it may fail
@@ -92,7 +92,7 @@ def read_card(name: str | Path) -> Card:
         raise WeightsError(f"{stem.name}.json is not a card this version reads: it {fault}")
     if content["format"] != FORMAT:
         raise WeightsError(f"{stem.name}.json has card format {content['format']!r}; this version reads {FORMAT}")
-    blank = {"family": {}, "training": {}, "seed": None, "date": "", "version": ""}
+    blank: dict[str, Any] = {"family": {}, "training": {}, "seed": None, "date": "", "version": ""}
     return Card(**(blank | content))
 
 
@@ -164,7 +164,12 @@ def _released_weights(source: Path) -> dict[str, Tensor]:
 
 
 def _released_kind(names: set[str], source: str) -> str:
-    marks = {"linear_r.weight": GoMathL2O, "linear_p.weight": L2OPA, "linear_in.weight": RNNProp, "W1": AdaLISTA}
+    marks: dict[str, type[LearnedOptimizer[Any]]] = {
+        "linear_r.weight": GoMathL2O,
+        "linear_p.weight": L2OPA,
+        "linear_in.weight": RNNProp,
+        "W1": AdaLISTA,
+    }
     for mark, cls in marks.items():
         if mark in names:
             return cls.kind
