@@ -91,9 +91,9 @@ def solve(
     `differentiable`: let gradients flow to x. By default they do if the data or x0 require them, not for the sake of
     the optimizer's weights (a thousand unrolled steps do not fit in memory; training uses `iterate`).
     """
+    _check_arguments(problem, optimizer, max_iter, tol, record, check_every)
     if isinstance(optimizer, str):
         optimizer = load(optimizer, device=problem.device)
-    _check_arguments(problem, optimizer, max_iter, tol, record, check_every)
     if certify:
         raise InputError("certify is True; the certified scheme is not built yet: pass certify=False")
     start = problem.start(x0)
@@ -218,7 +218,7 @@ def _check_arguments(
 ) -> None:
     if not isinstance(problem, Problem):
         raise InputError(f"problem is a {type(problem).__name__}; make one with sureprox.lasso, logistic or Problem")
-    if not isinstance(optimizer, Optimizer):
+    if not isinstance(optimizer, Optimizer | str):
         raise InputError(
             f"optimizer is a {type(optimizer).__name__}; pass one of sureprox.optimizers, e.g. FISTA(), "
             "or a pretrained name"

@@ -1,0 +1,156 @@
+"""A user's own smooth part and penalty: what the abstract classes ask for is all that solving needs."""
+
+import pytest
+import torch
+from helpers import F64, normal, refused
+from scipy.optimize import nnls
+
+import sureprox as sp
+from sureprox.optimizers import FISTA, ISTA
+from sureprox.problems import L1, LeastSquares
+
+
+class Huber(sp.Smooth):
+    """f(x) = sum_i w_i h(a_i'x - b_i), h quadratic within 1 and linear beyond."""
+
+    batched = ("A", "b", "w")
+
+    def __init__(self, A, b, w) -> None:
+        self.A, self.b, self.w = A, b, w
+
+    @property
+    def shape(self):
+        return self.A.shape[0], self.A.shape[2]
+
+    def residual(self, x):
+        return torch.einsum("bmn,bn->bm", self.A, x) - self.b
+
+    def value(self, x):
+        size = self.residual(x).abs()
+        return (self.w * torch.where(size <= 1, size**2 / 2, size - 0.5)).sum(1)
+
+    def grad(self, x):
+        return torch.einsum("bmn,bm->bn", self.A, self.w * self.residual(x).clamp(-1, 1))
+
+    def lipschitz(self, exact=False):
+        return torch.linalg.matrix_norm(self.w.sqrt().unsqueeze(2) * self.A, ord=2).square()
+
+
+class NonNegative(sp.Penalty):
+    """r(x) = 0 where x >= 0, infinite elsewhere."""
+
+    def value(self, x):
+        return torch.where((x >= 0).all(1), 0.0, torch.inf).to(x.dtype)
+
+    def prox(self, v, step):
+        return v.clamp(min=0)
+
+    def subdiff(self, x):
+        return torch.where(x > 0, 0.0, -torch.inf).to(x.dtype), torch.zeros_like(x)
+
+
+class ElasticNet(sp.Penalty):
+    """r(x) = lam |x|_1 + mu/2 |x|^2, one weight pair per instance."""
+
+    batched = ("lam", "mu")
+
+    def __init__(self, lam, mu) -> None:
+        self.lam, self.mu = lam, mu
+
+    def value(self, x):
+        return self.lam * x.abs().sum(1) + self.mu / 2 * x.square().sum(1)
+
+    def prox(self, v, step):
+        lam, mu = self.lam.unsqueeze(1), self.mu.unsqueeze(1)
+        return torch.sign(v) * torch.relu(v.abs() - lam * step) / (1 + mu * step)
+
+    def subdiff(self, x):
+        lam, slope = self.lam.unsqueeze(1), self.mu.unsqueeze(1) * x
+        return slope + lam * torch.where(x > 0, 1.0, -1.0), slope + lam * torch.where(x < 0, -1.0, 1.0)
+
+
+def huber(batch: int = 4) -> Huber:
+    return Huber(normal(batch, 15, 6), 3 * normal(batch, 15, seed=1), normal(batch, 15, seed=2).abs())
+
+
+def elastic_net(batch: int = 4) -> ElasticNet:
+    return ElasticNet(normal(batch, seed=3).abs(), normal(batch, seed=4).abs())
+
+
+@pytest.mark.parametrize("optimizer", [ISTA(), FISTA(restart=True)], ids=["ista", "fista"])
+@pytest.mark.parametrize("shift", [None, 5.0])
+def test_own_problem_converges_by_kkt(optimizer, shift):
+    problem = sp.Problem(huber(), elastic_net())
+    problem = problem if shift is None else problem.shifted(shift)
+    assert not problem.has_duality_gap
+    solution = sp.solve(problem, optimizer, max_iter=20000, tol=1e-9)
+    assert solution.converged.all()
+    assert torch.isinf(solution.gap).all()
+    assert (problem.kkt_residual(solution.x) <= 1e-9 * problem.scale()[1]).all()
+    for scale in (1e-3, 0.1, 1.0):
+        other = solution.x + scale * normal(4, 6, seed=9)
+        assert (problem.objective(other) > solution.objective).all()
+
+
+def test_own_problem_stops_each_instance_alone():
+    problem = sp.Problem(huber(), elastic_net())
+    together = sp.solve(problem, ISTA(), max_iter=2000, tol=1e-6)
+    assert len(set(together.iterations.tolist())) > 1
+    for i in range(4):
+        alone = sp.solve(problem.select(torch.tensor([i])), ISTA(), max_iter=2000, tol=1e-6)
+        torch.testing.assert_close(alone.x[0], together.x[i], rtol=1e-12, atol=1e-14)
+        assert alone.iterations[0] == together.iterations[i]
+
+
+def test_own_problem_has_a_reference_by_kkt():
+    problem = sp.Problem(huber(), elastic_net())
+    best = sp.reference(problem, tol=1e-11)
+    assert (problem.kkt_residual(best.x) <= 1e-11 * problem.scale()[1]).all()
+    assert torch.isinf(best.gap).all()
+
+
+def test_nonnegative_least_squares_agrees_with_scipy():
+    f = LeastSquares(normal(3, 15, 6), normal(3, 15, seed=1))
+    solution = sp.solve(sp.Problem(f, NonNegative()), FISTA(restart=True), max_iter=5000, tol=1e-10)
+    assert solution.converged.all()
+    for i in range(3):
+        expected, _ = nnls(f.A[i].numpy(), f.b[i].numpy())
+        torch.testing.assert_close(solution.x[i], torch.from_numpy(expected), rtol=0, atol=1e-8)
+    assert (solution.x == 0).any()
+
+
+def test_own_smooth_part_with_l1_and_own_penalty_with_least_squares():
+    for problem in (
+        sp.Problem(huber(), L1(0.3)),
+        sp.Problem(LeastSquares(normal(4, 15, 6), normal(4, 15, seed=1)), elastic_net()),
+    ):
+        solution = sp.solve(problem, FISTA(restart=True), max_iter=5000, tol=1e-9)
+        assert solution.converged.all()
+        refused(lambda problem=problem: problem.duality_gap(solution.x), "no duality gap is known", "use kkt_residual")
+
+
+def test_conversion_moves_every_tensor():
+    problem = sp.Problem(huber(), elastic_net()).to(dtype=torch.float32)
+    held = [*vars(problem.f).values(), *vars(problem.r).values()]
+    assert {value.dtype for value in held} == {torch.float32}
+    assert problem.dtype == torch.float32
+    solution = sp.solve(problem, FISTA(restart=True), max_iter=3000, tol=1e-4)
+    assert solution.x.dtype == torch.float32
+    assert solution.converged.all()
+
+
+def test_own_gradient_is_flowing():
+    b = (3 * normal(2, 15, seed=1)).requires_grad_()
+    problem = sp.Problem(Huber(normal(2, 15, 6), b, torch.ones(2, 15, dtype=F64)), elastic_net(2))
+    assert problem.requires_grad
+    (gradient,) = torch.autograd.grad(sp.solve(problem, ISTA(), max_iter=20).x.sum(), b)
+    assert gradient.abs().sum() > 0
+
+
+def test_an_unfinished_part_cannot_be_made():
+    class Half(sp.Penalty):
+        def value(self, x):
+            return x.sum(1)
+
+    with pytest.raises(TypeError, match="abstract"):
+        Half()
