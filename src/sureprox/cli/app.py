@@ -39,6 +39,9 @@ def demo(
     seed: Annotated[int, typer.Option(help="Seed of the problems and starting points.")] = 0,
 ) -> None:
     """Race the optimizers on the LASSO problems of the paper: a table here, a figure in OUT."""
+    import torch
+
     from sureprox.demo import demo as run_demo
 
+    torch.set_num_threads(1)  # on busy cores, threads that wait for each other made this two to four times slower
     run_demo(out, max_iter=iterations, batch=batch, seed=seed)
