@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 import torch
-from helpers import F64, labels, lam_max, normal, random_problem, refused, relative_error, walk, with_ratio
 from torch import Tensor
 
 import sureprox as sp
+from helpers import F64, labels, lam_max, normal, random_problem, refused, relative_error, walk, with_ratio
 from sureprox import Status
 from sureprox.optimizers import FISTA, ISTA, Adam, AdamHD
 from sureprox.optimizers.base import State

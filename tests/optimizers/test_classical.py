@@ -2,9 +2,9 @@
 
 import pytest
 import torch
-from helpers import F64, normal, random_problem, refused, relative_error, walk
 
 import sureprox as sp
+from helpers import F64, normal, random_problem, refused, relative_error, walk
 from sureprox.optimizers import FISTA, ISTA, Adam, AdamHD
 from sureprox.optimizers.base import resolve_step_size
 
@@ -189,9 +189,7 @@ def test_restart_is_decided_for_each_instance_alone():
     A, b = torch.cat([easy.f.A, hard.f.A]), torch.cat([easy.f.b, hard.f.b])
     problem = sp.lasso(A, b, torch.cat([easy.r.lam, hard.r.lam]))
     optimizer, x0 = FISTA(restart=True), normal(2, 12, seed=3)
-    state, momenta = optimizer.init(problem, x0), []
-    for state in sp.iterate(problem, optimizer, state, 60):
-        momenta.append(state.t)
+    momenta = [state.t for state in sp.iterate(problem, optimizer, optimizer.init(problem, x0), 60)]
     first = (1 + 5**0.5) / 2
     restarted = torch.stack(momenta)[1:] == first
     assert restarted.any(0).all()
