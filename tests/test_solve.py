@@ -45,12 +45,13 @@ def test_converged_means_close_to_the_optimum(kind, tol):
     torch.testing.assert_close(solution.kkt, problem.kkt_residual(solution.x), rtol=1e-6, atol=1e-14)
 
 
+@pytest.mark.parametrize("tol", [1e-4, 0.5])  # at 0.5, F - gap and F are far apart
 @pytest.mark.parametrize("check_every", [1, 7])
-def test_every_instance_stops_at_its_own_first_passing_check(check_every):
+def test_every_instance_stops_at_its_own_first_passing_check(check_every, tol):
     """Against a loop that never stops, never drops an instance, and uses naive formulas for the certificate."""
     A, b = normal(6, 20, 12), normal(6, 20, seed=1)
     problem = with_ratio("lasso", A, b, torch.tensor([0.9, 0.5, 0.1, 0.03, 0.3, 1.2], dtype=F64))
-    tol, max_iter = 1e-4, 60
+    max_iter = 60
     solution = sp.solve(problem, ISTA(), max_iter=max_iter, tol=tol, check_every=check_every)
     path = walk(problem, ISTA(), torch.zeros(6, 12, dtype=F64), max_iter)
     checks = sorted({*range(0, max_iter, check_every), max_iter})
@@ -64,8 +65,9 @@ def test_every_instance_stops_at_its_own_first_passing_check(check_every):
         assert solution.iterations[i] == expected
         assert solution.status[i] is (Status.CONVERGED if len(hits) else Status.ITERATION_LIMIT)
         assert (solution.x[i] - path[expected, i]).abs().max() <= 1e-12
-    assert len(set(solution.iterations.tolist())) >= 4  # the case is not trivial
-    assert {*solution.status} == {Status.CONVERGED, Status.ITERATION_LIMIT}
+    if tol == 1e-4:  # the case is not trivial
+        assert len(set(solution.iterations.tolist())) >= 4
+        assert {*solution.status} == {Status.CONVERGED, Status.ITERATION_LIMIT}
 
 
 def test_stopping_by_kkt_where_the_gap_says_nothing():
