@@ -30,7 +30,10 @@ def counts(problem: Problem, optimizer: Optimizer[Any], x0: torch.Tensor, best: 
         state = optimizer.init(problem, x0, generator=torch.Generator(x0.device).manual_seed(0))
         for after in sp.iterate(problem, optimizer, state, MOST):
             gap = float(((problem.objective(after.x) - best) / best).mean())
-            found = [k if k is not None else after.k if gap <= level else None for k, level in zip(found, LEVELS, strict=True)]
+            found = [
+                k if k is not None else after.k if gap <= level else None
+                for k, level in zip(found, LEVELS, strict=True)
+            ]
             if None not in found or not gap < 1e30:
                 break
     return found

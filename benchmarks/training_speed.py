@@ -57,7 +57,7 @@ def main() -> None:
             "peak_bytes": torch.cuda.max_memory_allocated(),
         }
 
-    numbers["plain"] = timed(PlainSegments, 5)
+    numbers["plain"] = timed(PlainSegments, 3)
     numbers["graph"] = timed(CapturedSegments, 20)
     numbers["predicted_peak_bytes_plain"] = predicted_peak_bytes(GoMathL2O(), family, config)
     for name in ("plain", "graph"):

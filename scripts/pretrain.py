@@ -22,10 +22,9 @@ LOGS = Path(__file__).parent.parent / "records" / "training"
 
 def models() -> dict[str, Recipe]:
     """Name of each pretrained model and how it is trained."""
-    chosen = {"go-math-l2o/lasso": preset("lasso-7")}
-    for family, name in (("lasso", "lasso-7"), ("logistic", "logistic")):
-        for kind in ("go-math-l2o", "l2o-pa", "l2o-dm", "rnnprop"):
-            chosen[f"{kind}/{family}"] = preset(name, kind)
+    kinds = ("go-math-l2o", "l2o-pa", "l2o-dm", "rnnprop")
+    chosen = {f"{kind}/lasso": preset("lasso-7", kind) for kind in kinds}
+    chosen |= {f"{kind}/logistic": preset("logistic", kind) for kind in kinds}
     chosen["ada-lista/lasso"] = preset("lasso-7", "ada-lista")
     for variant in ("std", "lh"):
         chosen[f"go-math-l2o/lasso-{variant}"] = preset("lasso-7", gradient_map=variant)
@@ -63,7 +62,9 @@ def main() -> None:
         if not (run / "model.json").exists():
             print(name, flush=True)
             torch.manual_seed(recipe.training.seed)
-            result = train(recipe.build(), recipe.family, recipe.training, run, backend=options.backend, listeners=[show])
+            result = train(
+                recipe.build(), recipe.family, recipe.training, run, backend=options.backend, listeners=[show]
+            )
             print("   ", result, flush=True)
         if options.install:
             install(run, name)

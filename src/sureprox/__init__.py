@@ -1,8 +1,8 @@
 """sureprox: learned proximal optimizers you can be sure of.
 
-    import sureprox as sp
-    problem = sp.lasso(A, b, lam)
-    solution = sp.solve(problem, sp.optimizers.FISTA(restart=True))
+import sureprox as sp
+problem = sp.lasso(A, b, lam)
+solution = sp.solve(problem, sp.optimizers.FISTA(restart=True))
 """
 
 from sureprox import optimizers, problems

@@ -2,8 +2,10 @@
 
 import os
 import shutil
+from collections.abc import Callable
 from dataclasses import fields, replace
-from typing import Any
+from types import FunctionType
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -11,6 +13,8 @@ from torch import Tensor
 from sureprox.optimizers import Optimizer, State
 from sureprox.optimizers.base import S
 from sureprox.problems import Problem
+
+T = TypeVar("T")
 
 
 def compiler_available(device: torch.device) -> bool:
@@ -31,21 +35,46 @@ class Compiled(Optimizer[S]):
 
     def __init__(self, optimizer: Optimizer[S], mode: str | None = None) -> None:
         self.inner = optimizer
-        self._compiled = torch.compile(self._pure, fullgraph=True, dynamic=False, mode=mode)
+        self._step = torch.compile(_with_own_code(_step), fullgraph=True, dynamic=False, mode=mode)
+        self._observed = torch.compile(_with_own_code(_observed_step), fullgraph=True, dynamic=False, mode=mode)
 
     def init(self, problem: Problem, x0: Tensor, **options: Any) -> S:
         return self.inner.init(problem, x0, **options)
 
     def step(self, problem: Problem, state: S) -> S:
         names = tensor_fields(state)
-        values = self._compiled(problem, type(state), names, tuple(getattr(state, name) for name in names))
+        values = self._step(self.inner, problem, type(state), names, tuple(getattr(state, name) for name in names))
         return replace(state, k=state.k + 1, **dict(zip(names, values, strict=True)))
 
-    def _pure(
-        self, problem: Problem, kind: type[S], names: tuple[str, ...], values: tuple[Tensor, ...]
-    ) -> tuple[Tensor, ...]:
-        after = self.inner.step(problem, kind(k=0, **dict(zip(names, values, strict=True))))
-        return tuple(getattr(after, name) for name in names)
+    def observed_step(self, problem: Problem, state: S) -> tuple[Tensor, S]:
+        """F at the point of `state`, and the next state: together they cost no product with A more than the step."""
+        names = tensor_fields(state)
+        values = tuple(getattr(state, name) for name in names)
+        objective, after = self._observed(self.inner, problem, type(state), names, values)
+        return objective, replace(state, k=state.k + 1, **dict(zip(names, after, strict=True)))
+
+
+def _step(
+    optimizer: Optimizer[S], problem: Problem, kind: type[S], names: tuple[str, ...], values: tuple[Tensor, ...]
+) -> tuple[Tensor, ...]:
+    """One step as a function of tensors alone; k is fixed, so that it is not compiled anew for every k."""
+    after = optimizer.step(problem, kind(k=0, **dict(zip(names, values, strict=True))))
+    return tuple(getattr(after, name) for name in names)
+
+
+def _observed_step(
+    optimizer: Optimizer[S], problem: Problem, kind: type[S], names: tuple[str, ...], values: tuple[Tensor, ...]
+) -> tuple[Tensor, tuple[Tensor, ...]]:
+    problem = problem.remembering()
+    state = kind(k=0, **dict(zip(names, values, strict=True)))
+    after = optimizer.step(problem, state)
+    return problem.objective(state.x), tuple(getattr(after, name) for name in names)
+
+
+def _with_own_code(function: Callable[..., T]) -> Callable[..., T]:
+    """A copy of `function`: torch.compile counts recompilations per code object, so each optimizer gets one of its own."""
+    assert isinstance(function, FunctionType)
+    return FunctionType(function.__code__.replace(), function.__globals__)
 
 
 def tensor_fields(state: State) -> tuple[str, ...]:

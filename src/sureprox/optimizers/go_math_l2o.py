@@ -46,8 +46,10 @@ class Activation(StrEnum):
     SIGMOID = "sigmoid"
     SOFTPLUS = "softplus"
 
-    def __call__(self, value: Tensor) -> Tensor:
-        return torch.sigmoid(value) if self is Activation.SIGMOID else softplus(value)
+
+def activate(kind: Activation, value: Tensor) -> Tensor:
+    """sigmoid(value) or softplus(value)."""
+    return torch.sigmoid(value) if kind is Activation.SIGMOID else softplus(value)
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,7 @@ class GoMathL2O(LearnedOptimizer[GoMathState]):
         super().__init__()
         self.gradient_map = choice(GradientMap, "gradient_map", gradient_map)
         self.q_shrink = choice(QShrink, "q_shrink", q_shrink)
+        self.q_power = self.q_shrink.power
         self.activation = choice(Activation, "activation", activation)
         self.initial_state = choice(InitialState, "initial_state", initial_state)
         self.biases = bool(biases)
@@ -162,11 +165,11 @@ class GoMathL2O(LearnedOptimizer[GoMathState]):
     def _diagonals(self, out: dict[str, Tensor], inverse_L: Tensor) -> tuple[Tensor, Tensor, Tensor]:  # noqa: N803
         """R, Q, B as applied."""
         r_scale, q_scale = (2.0, 2.0) if self.activation is Activation.SIGMOID else (1.0, 10.0)
-        R = r_scale * self.activation(out["R"]) * inverse_L
-        Q = q_scale * self.activation(out["Q"])
+        R = r_scale * activate(self.activation, out["R"]) * inverse_L
+        Q = q_scale * activate(self.activation, out["Q"])
         if self.q_shrink is not QShrink.NONE:
-            Q = Q * inverse_L**self.q_shrink.power
-        return R, Q, self.activation(out["B"])
+            Q = Q * inverse_L**self.q_power
+        return R, Q, activate(self.activation, out["B"])
 
     def _map(self, move: Tensor, pull: Tensor, R: Tensor) -> Tensor:
         """The gradient map G from x - x+."""

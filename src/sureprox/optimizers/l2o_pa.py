@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from sureprox.optimizers.base import State, per_coordinate, resolve_step_size
-from sureprox.optimizers.go_math_l2o import Activation
+from sureprox.optimizers.go_math_l2o import Activation, activate
 from sureprox.optimizers.learned import LearnedOptimizer, choice, lstm_names
 from sureprox.optimizers.lstm import CoordinateNetwork, InitialState
 from sureprox.problems import Problem
@@ -88,8 +88,8 @@ class L2OPA(LearnedOptimizer[L2OPAState]):
         features = torch.stack([g, state.x], 2)
         out, h, c = self.network(features, state.h, state.c)
         a_scale = 2.0 if self.activation is Activation.SIGMOID else 0.3
-        P = 2 * self.activation(out["P"]) * state.step_size.unsqueeze(1)
-        momentum = a_scale * self.activation(out["a"])
+        P = 2 * activate(self.activation, out["P"]) * state.step_size.unsqueeze(1)
+        momentum = a_scale * activate(self.activation, out["a"])
         z = problem.prox(state.x - P * g, P)
         x = z + momentum * (z - state.z)
         shown = {"P": P.detach(), "momentum": momentum.detach(), "features": features.detach()}

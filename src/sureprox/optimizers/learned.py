@@ -1,9 +1,10 @@
 """What all learned optimizers have in common: weights, their names elsewhere, and the arguments that rebuild them."""
 
+import copy
 from abc import abstractmethod
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 import torch
@@ -34,6 +35,12 @@ class LearnedOptimizer(nn.Module, Optimizer[S]):
     def released_unused(self) -> frozenset[str]:
         """Layers that released checkpoints contain and the method does not use."""
         return frozenset()
+
+    def sharing_weights(self, **attributes: Any) -> Self:
+        """A copy with the same weights (not copies of them) that differs in these attributes."""
+        clone = copy.copy(self)
+        vars(clone).update({"_modules": dict(self._modules), **attributes})
+        return clone
 
     def check_device(self, problem: Problem) -> None:
         device = next(self.parameters()).device

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from enum import StrEnum
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -64,17 +65,19 @@ class CoordinateNetwork(nn.Module):
     def forward(self, features: Tensor, h: Tensor, c: Tensor) -> tuple[dict[str, Tensor], Tensor, Tensor]:
         """Features (B, n, F) and memory (layers, B n, hidden) to one (B, n) output per head and the new memory."""
         batch, n, width = features.shape
-        signal = features.reshape(batch * n, width)
+        # Everything is kept as (channels, coordinates): gates are then contiguous blocks, not strided columns.
+        signal = features.permute(2, 0, 1).reshape(width, batch * n)
         if self.embed is not None:
-            signal = functional.elu(_linear(self.embed, signal))
-        memories = []
+            signal = functional.elu(_linear([self.embed], signal))
+        hidden, cells = [], []
         for layer in range(self.layers):
-            signal, cell = self._cell(layer, signal, h[layer], c[layer])
-            memories.append((signal, cell))
+            signal, cell = self._cell(layer, signal, h[layer].mT, c[layer].mT)
+            hidden.append(signal)
+            cells.append(cell)
         if self.inner is not None:
-            signal = torch.relu(_linear(self.inner, signal))
-        outputs = {name: _linear(head, signal).view(batch, n) for name, head in self.heads.items()}
-        return outputs, torch.stack([m[0] for m in memories]), torch.stack([m[1] for m in memories])
+            signal = torch.relu(_linear([self.inner], signal))
+        outputs = _linear(list(self.heads.values()), signal).view(len(self.heads), batch, n).unbind(0)
+        return dict(zip(self.heads, outputs, strict=True)), torch.stack(hidden).mT, torch.stack(cells).mT
 
     def _cell(self, layer: int, signal: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
         """i, f, g, o = W_ih s + W_hh h + b;  c+ = sigmoid(f) c + sigmoid(i) tanh(g);  h+ = sigmoid(o) tanh(c+)."""
@@ -82,8 +85,9 @@ class CoordinateNetwork(nn.Module):
             getattr(self.lstm, f"{name}_l{layer}").to(signal.dtype)
             for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
         )
-        gates = torch.addmm(b_in + b_hidden, torch.cat([signal, h], 1), torch.cat([w_in, w_hidden], 1).t())
-        i, f, g, o = gates.chunk(4, 1)
+        bias = (b_in + b_hidden).unsqueeze(1)
+        gates = torch.addmm(bias, torch.cat([w_in, w_hidden], 1), torch.cat([signal, h], 0))
+        i, f, g, o = gates.chunk(4, 0)
         cell = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
         return torch.sigmoid(o) * torch.tanh(cell), cell
 
@@ -91,22 +95,24 @@ class CoordinateNetwork(nn.Module):
         self, problem: Problem, kind: InitialState, generator: torch.Generator | None
     ) -> tuple[Tensor, Tensor]:
         """h and c of shape (layers, B n, hidden) before the first step."""
-        shape = (self.layers, problem.batch * problem.n, self.hidden)
         if kind is InitialState.ZEROS:
-            zeros = torch.zeros(shape, dtype=problem.dtype, device=problem.device)
+            shape = (self.layers, self.hidden, problem.batch * problem.n)
+            zeros = torch.zeros(shape, dtype=problem.dtype, device=problem.device).mT
             return zeros, zeros
         if generator is None:
             raise InputError(f"initial_state is {kind.value!r}, which is random; pass generator=torch.Generator()")
         instances = problem.batch if kind is InitialState.PAPER else 1
 
         def draw() -> Tensor:
-            size = (self.layers, instances, problem.n, self.hidden)
+            size = (self.layers, self.hidden, instances, problem.n)
             values = torch.randn(size, generator=generator, dtype=problem.dtype, device=generator.device)
-            return values.to(problem.device).expand(-1, problem.batch, -1, -1).reshape(shape)
+            return values.to(problem.device).expand(-1, -1, problem.batch, -1).flatten(2).mT
 
         return draw(), draw()
 
 
-def _linear(layer: nn.Module, signal: Tensor) -> Tensor:
-    assert isinstance(layer, nn.Linear)
-    return functional.linear(signal, layer.weight.to(signal.dtype), layer.bias.to(signal.dtype))
+def _linear(layers: Sequence[Any], signal: Tensor) -> Tensor:
+    """W s + b for a signal (channels, coordinates), several layers stacked into one product."""
+    weight = torch.cat([layer.weight for layer in layers]).to(signal.dtype)
+    bias = torch.cat([layer.bias for layer in layers]).to(signal.dtype)
+    return torch.addmm(bias.unsqueeze(1), weight, signal)

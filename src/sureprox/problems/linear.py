@@ -51,6 +51,19 @@ class LinearMap:
         return value.expand(batch) if self.shared else value
 
 
+class RememberingMap(LinearMap):
+    """Keeps the last product A x: asking again for the same tensor x costs nothing, and its gradients are summed first."""
+
+    def __init__(self, A: Tensor) -> None:
+        super().__init__(A)
+        self.last: tuple[Tensor, Tensor] | None = None
+
+    def forward(self, x: Vectors) -> Rows:
+        if self.last is None or self.last[0] is not x:
+            self.last = (x, super().forward(x))
+        return self.last[1]
+
+
 @torch.no_grad()
 def largest_eigenvalue(A: Tensor) -> Tensor:
     """1.01 times a block-Krylov estimate of the largest eigenvalue of A'A, A of shape (B, m, n).
@@ -101,17 +114,20 @@ def _starting_block(size: int, block: int, dtype: torch.dtype, device: torch.dev
 
 def _orthonormal(block: Tensor, earlier: Tensor | None) -> Tensor:
     """Orthonormal columns spanning `block` minus span(`earlier`); columns that vanish there become zero."""
-    columns: list[Tensor] = []
+    sizes = torch.linalg.vector_norm(block, dim=1, keepdim=True)
     drop = 1e3 * torch.finfo(block.dtype).eps
+    for _ in range(2):  # twice is enough, here and below
+        if earlier is not None:
+            block = block - torch.bmm(earlier, torch.bmm(earlier.mT, block))
+    columns: list[Tensor] = []
     for j in range(block.shape[2]):
         column = block[:, :, j : j + 1]
-        size = torch.linalg.vector_norm(column, dim=1, keepdim=True)
-        known = [*([] if earlier is None else [earlier]), *columns]
-        for _ in range(2):  # twice is enough
-            for basis in known:
-                column = column - torch.bmm(basis, torch.bmm(basis.mT, column))
+        if columns:
+            known = torch.cat(columns, 2)
+            for _ in range(2):
+                column = column - torch.bmm(known, torch.bmm(known.mT, column))
         norm = torch.linalg.vector_norm(column, dim=1, keepdim=True)
-        keep = norm > drop * size
+        keep = norm > drop * sizes[:, :, j : j + 1]
         columns.append(torch.where(keep, column / torch.where(keep, norm, torch.ones_like(norm)), 0.0))
     return torch.cat(columns, 2)
 

@@ -4,6 +4,7 @@ Write your own by subclassing `Smooth`; to get a duality gap as well, implement 
 """
 
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import Any, Protocol, Self, runtime_checkable
 
 import torch
@@ -13,7 +14,7 @@ from torch.nn.functional import softplus
 from sureprox.errors import InputError
 from sureprox.problems import checks
 from sureprox.problems.batch import BatchData
-from sureprox.problems.linear import LinearMap
+from sureprox.problems.linear import LinearMap, RememberingMap
 from sureprox.types import Rows, Scalars, Vectors
 
 
@@ -37,6 +38,10 @@ class Smooth(BatchData):
     @abstractmethod
     def grad(self, x: Vectors) -> Vectors:
         """grad f(x)."""
+
+    def remembering(self) -> Self:
+        """The same function, which may keep its last product with A for a second use of the same point."""
+        return self
 
     @abstractmethod
     def lipschitz(self, exact: bool = False) -> Scalars:
@@ -63,7 +68,16 @@ class LinearModel(Smooth):
 
     @property
     def map(self) -> LinearMap:
-        return LinearMap(self.A)
+        memory: LinearMap | None = vars(self).get("memory")
+        return LinearMap(self.A) if memory is None else memory
+
+    def remembering(self) -> Self:
+        return type(self).trusted(**(vars(self) | {"memory": RememberingMap(self.A)}))
+
+    def _map(self, change: Callable[[str, Tensor], Tensor]) -> Self:
+        clone = super()._map(change)
+        vars(clone).pop("memory", None)  # it belongs to the A it was made for
+        return clone
 
     @property
     def m(self) -> int:

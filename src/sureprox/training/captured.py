@@ -9,7 +9,7 @@ from torch import Tensor
 
 from sureprox.backends import Compiled
 from sureprox.backends.compiled import tensor_fields
-from sureprox.optimizers import Optimizer, State
+from sureprox.optimizers import LearnedOptimizer, State
 from sureprox.problems import Problem
 from sureprox.training.meta import MetaAdam
 from sureprox.training.segment import meta_gradients
@@ -24,7 +24,9 @@ class CapturedSegments:
     segment over the state before it. The smoothness constants come from a second graph.
     """
 
-    def __init__(self, optimizer: Optimizer[Any], meta: MetaAdam, weights: Sequence[float], mode: str | None = None) -> None:
+    def __init__(
+        self, optimizer: LearnedOptimizer[Any], meta: MetaAdam, weights: Sequence[float], mode: str | None = None
+    ) -> None:
         self.plain = optimizer
         self.optimizer = Compiled(optimizer, mode=mode)
         self.meta = meta

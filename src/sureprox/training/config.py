@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from sureprox.errors import ConfigError, SureproxError
-from sureprox.optimizers import LearnedOptimizer
+from sureprox.optimizers import InitialState, LearnedOptimizer
 from sureprox.optimizers.weights import KINDS, build
 from sureprox.problems import Family, LassoFamily, LogisticFamily
 
@@ -42,6 +42,7 @@ class TrainingConfig:
     decay: float = 0.1  # factor on the learning rate after each epoch; 1 keeps it constant
     loss: Loss = Loss.MEAN
     clip: float = 1.0  # largest norm of the gradient of the weights; 0 for no limit
+    initial_state: str = "paper"  # of the LSTM while training (see InitialState); drawn anew for every batch
     validate_every: int = 20  # batches between two validations
     validation: int = 128  # problems in the fixed validation set
     checkpoint_every: int = 50  # batches between two checkpoints
@@ -53,6 +54,9 @@ class TrainingConfig:
         _check_types(self)
         _at_least(self, 1, "segment", "length", "batch", "batches", "epochs", "validate_every", "validation")
         _check_common(self)
+        if self.initial_state not in list(InitialState):
+            known = ", ".join(repr(kind.value) for kind in InitialState)
+            raise ConfigError(f"initial_state is {self.initial_state!r}; choose one of {known}")
         if self.length % self.segment:
             raise ConfigError(f"length is {self.length}; it must be a multiple of segment, which is {self.segment}")
         if not 0 < self.decay <= 1:
@@ -187,7 +191,9 @@ def preset(name: str, optimizer: str = "go-math-l2o", **arguments: Any) -> Recip
     if optimizer == "ada-lista":
         layerwise = LayerwiseConfig(steps=5, batch=16, pool=2, validation=16) if name == "tiny" else LayerwiseConfig()
         arguments = {"m": family.m} | arguments
-        return Recipe(optimizer, arguments, family, replace(layerwise, layers=arguments.get("layers", layerwise.layers)))
+        return Recipe(
+            optimizer, arguments, family, replace(layerwise, layers=arguments.get("layers", layerwise.layers))
+        )
     return Recipe(optimizer, arguments, family, replace(config, clip=clip))
 
 
@@ -206,10 +212,14 @@ def read_recipe(path: str | Path) -> Recipe:
     for key in ("arguments", "family", "training"):
         if not isinstance(content.get(key, {}), dict):
             raise ConfigError(f"config key {key!r} must be a table: [{key}]")
-    base = preset(content.get("preset", "lasso-7"), content.get("optimizer", "go-math-l2o"), **content.get("arguments", {}))
+    base = preset(
+        content.get("preset", "lasso-7"), content.get("optimizer", "go-math-l2o"), **content.get("arguments", {})
+    )
     training = content.get("training", {})
     _known("training", training, [f.name for f in fields(base.training)])
-    return replace(base, family=_family(content.get("family", {}), base.family), training=replace(base.training, **training))
+    return replace(
+        base, family=_family(content.get("family", {}), base.family), training=replace(base.training, **training)
+    )
 
 
 def _check_types(config: Any) -> None:

@@ -41,7 +41,9 @@ class LayerwiseRun(TrainingRun):
         loss = self._loss(*self.pool[done % len(self.pool)], layer + 1)
         gradients = torch.autograd.grad(loss, list(self.parameters.values()), allow_unused=True, materialize_grads=True)
         kept = [
-            gradient if stage > 0 or name in (f"step_sizes.{layer}", f"thresholds.{layer}") else torch.zeros_like(gradient)
+            gradient
+            if stage > 0 or name in (f"step_sizes.{layer}", f"thresholds.{layer}")
+            else torch.zeros_like(gradient)
             for name, gradient in zip(self.parameters, gradients, strict=True)
         ]
         outcome = self.meta.update(kept, torch.isfinite(loss.detach()))

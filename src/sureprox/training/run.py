@@ -151,7 +151,9 @@ class TrainingRun(ABC):
             progress.in_a_row = 0
             self._take(self.best_weights)
             self.meta.reset()
-            self.tell("note", text=f"{PATIENCE} failed batches in a row: back to the weights of batch {progress.best_batch}")
+            self.tell(
+                "note", text=f"{PATIENCE} failed batches in a row: back to the weights of batch {progress.best_batch}"
+            )
 
     def _validate(self) -> None:
         mean, final = (float(value) for value in self.attempt(self.validate))

@@ -6,21 +6,35 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from sureprox.backends import Compiled
 from sureprox.optimizers import Optimizer, State
 from sureprox.problems import Problem
 from sureprox.solve import iterate
 from sureprox.training.meta import MetaAdam
 
 
+def objectives(problem: Problem, optimizer: Optimizer[Any], state: State, steps: int) -> tuple[list[Tensor], State]:
+    """F (B,) after each of the next `steps` steps, and the state after them; every x is multiplied with A once."""
+    values = []
+    if isinstance(optimizer, Compiled):
+        for _ in range(steps):
+            before, state = optimizer.observed_step(problem, state)
+            values.append(before)
+        return [*values[1:], problem.objective(state.x)], state
+    problem = problem.remembering()
+    for after in iterate(problem, optimizer, state, steps):
+        values.append(problem.objective(after.x))
+        state = after
+    return values, state
+
+
 def segment_loss(
     problem: Problem, optimizer: Optimizer[Any], state: State, weights: Sequence[float]
 ) -> tuple[Tensor, State]:
     """sum_i w_i mean_B F(x_i) over the next len(weights) steps, and the state after them."""
-    total = torch.zeros((), dtype=problem.dtype, device=problem.device)
-    for weight, after in zip(weights, iterate(problem, optimizer, state, len(weights)), strict=True):
-        total = total + weight * problem.objective(after.x).mean()
-        state = after
-    return total, state
+    values, state = objectives(problem, optimizer, state, len(weights))
+    terms = [weight * value.mean() for weight, value in zip(weights, values, strict=True)]
+    return torch.stack(terms).sum(), state
 
 
 def meta_gradients(
@@ -59,7 +73,6 @@ class PlainSegments:
 @torch.no_grad()
 def validation_loss(problem: Problem, optimizer: Optimizer[Any], state: State, length: int) -> tuple[Tensor, Tensor]:
     """(mean of F over all iterations and instances, mean of F after the last), in float64."""
-    values = [
-        problem.objective(after.x).double().mean() for after in iterate(problem, optimizer, state, length)
-    ]
-    return torch.stack(values).mean(), values[-1]
+    values, _ = objectives(problem, optimizer, state, length)
+    means = torch.stack(values).double().mean(1)
+    return means.mean(), means[-1]

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from sureprox.backends import Compiled, compiler_available
 from sureprox.errors import ConfigError
-from sureprox.optimizers import Optimizer
+from sureprox.optimizers import InitialState, Optimizer
 from sureprox.training.captured import CapturedSegments
 from sureprox.training.config import TrainingConfig
 from sureprox.training.run import TrainingRun
@@ -25,9 +25,13 @@ class UnrolledRun(TrainingRun):
     def __init__(self, backend: str, *args: Any) -> None:
         super().__init__(*args)
         if not isinstance(self.config, TrainingConfig):
-            raise ConfigError(f"{self.recipe.optimizer} is trained with a TrainingConfig, not {type(self.config).__name__}")
+            raise ConfigError(
+                f"{self.recipe.optimizer} is trained with a TrainingConfig, not {type(self.config).__name__}"
+            )
         self.weights = self.config.loss.weights(self.config.segment)
         self.count = self.config.length // self.config.segment
+        # what is trained: the same weights, perhaps started from another memory
+        self.trainee = self.optimizer.sharing_weights(initial_state=InitialState(self.config.initial_state))
         self._use_plain()
         self._choose(backend)
         generator = self.validation_generator()
@@ -58,14 +62,16 @@ class UnrolledRun(TrainingRun):
             if self.backend_name == "plain":
                 raise
             reason = str(error).splitlines()[0] if str(error) else ""
-            self.tell("note", text=f"{self.backend_name} failed ({type(error).__name__}: {reason}): going on with plain")
+            self.tell(
+                "note", text=f"{self.backend_name} failed ({type(error).__name__}: {reason}): going on with plain"
+            )
             self._use_plain()
             return work()
 
     def _use_plain(self) -> None:
         self.backend_name = "plain"
         self.stepper: Optimizer[Any] = self.optimizer
-        self.segments: PlainSegments | CapturedSegments = PlainSegments(self.optimizer, self.meta, self.weights)
+        self.segments: PlainSegments | CapturedSegments = PlainSegments(self.trainee, self.meta, self.weights)
 
     def _choose(self, backend: str) -> None:
         if backend not in BACKENDS:
@@ -84,8 +90,8 @@ class UnrolledRun(TrainingRun):
         else:
             self.backend_name = backend
             if backend == "graph":
-                self.segments = CapturedSegments(self.optimizer, self.meta, self.weights)
+                self.segments = CapturedSegments(self.trainee, self.meta, self.weights)
                 self.stepper = self.segments.optimizer
             else:
-                self.stepper = Compiled(self.optimizer)
+                self.stepper = Compiled(self.trainee)
                 self.segments = PlainSegments(self.stepper, self.meta, self.weights)
