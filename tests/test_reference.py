@@ -89,6 +89,17 @@ def test_hard_problems(kind, shape):
             assert theirs == pytest.approx(value, rel=1e-9)
 
 
+@pytest.mark.parametrize("seed", [4, 5])
+@pytest.mark.parametrize("kind", ["lasso", "logistic"])
+def test_supports_that_fista_alone_does_not_find(kind, seed):
+    """Almost separable, correlation 0.99: full Newton steps change signs, and 60,000 iterations do not help."""
+    A = autoregressive(2, 60, 100, 0.99, seed)
+    rhs = 3 * normal(2, 60, seed=seed + 1) if kind == "lasso" else labels(2, 60, seed=seed + 1)
+    problem = with_ratio(kind, A, rhs, 0.01)
+    best = sp.reference(problem, rounds=10)
+    assert (best.gap <= 1e-12 * best.objective).all()
+
+
 def test_result_is_float64_also_for_float32_problems_and_shared_matrices():
     problem = random_problem("lasso", shared=True).to(dtype=torch.float32)
     best = sp.reference(problem)
