@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from _record import write_record
 
 import sureprox as sp
 from sureprox.optimizers import FISTA, Optimizer, read_card
 from sureprox.problems import Problem
 from sureprox.training.config import FAMILIES
+
+from _record import write_record
 
 SHIFTS = (0, 10, -10, 100, -100)
 LEVELS = (1e-3, 1e-6, 1e-9)

@@ -10,7 +10,6 @@ import statistics
 import time
 
 import torch
-from _record import write_record
 
 from sureprox.backends import Compiled
 from sureprox.optimizers import GoMathL2O
@@ -19,6 +18,8 @@ from sureprox.training.config import preset
 from sureprox.training.memory import predicted_peak_bytes
 from sureprox.training.meta import MetaAdam
 from sureprox.training.segment import PlainSegments, meta_gradients, validation_loss
+
+from _record import write_record
 
 RELEASED_SECONDS_PER_BATCH = 3.35  # the authors' code, same GPU model, as shipped (measured once)
 

@@ -4,11 +4,12 @@
     python scripts/pretrain.py --out runs go-math-l2o/lasso
     python scripts/pretrain.py --out runs --install        # then copy weights, cards and logs into the repository
 
-Each run is `sureprox train --preset ... --optimizer ...` with seed 0; an interrupted one is resumed.
+Each run is `sureprox train --preset ... --optimizer ...` ; an interrupted one is resumed.
 """
 
 import argparse
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -38,6 +39,11 @@ def show(event: Event) -> None:
         print("   ", {key: value for key, value in event.items() if key != "recipe"}, flush=True)
 
 
+def require_fast(event: Event) -> None:
+    if event["event"] == "note" and "plain" in event["text"]:
+        raise SystemExit("the fast path does not work here")
+
+
 def install(run: Path, name: str) -> None:
     """Copy the weights and the card into the package, the log into records/."""
     for suffix in (".safetensors", ".json"):
@@ -55,17 +61,27 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True, help="directory of the runs")
     parser.add_argument("--install", action="store_true", help="copy finished runs into the repository")
     parser.add_argument("--backend", default="auto")
+    parser.add_argument("--seed", type=int, default=0, help="of the initial weights and of the problems")
+    parser.add_argument("--require-fast", action="store_true", help="stop rather than go on with plain PyTorch")
     options = parser.parse_args()
     known = models()
     for name in options.names or known:
         recipe, run = known[name], options.out / name
+        recipe = replace(recipe, training=replace(recipe.training, seed=options.seed))
         if not (run / "model.json").exists():
             print(name, flush=True)
             torch.manual_seed(recipe.training.seed)
             result = train(
-                recipe.build(), recipe.family, recipe.training, run, backend=options.backend, listeners=[show]
+                recipe.build(),
+                recipe.family,
+                recipe.training,
+                run,
+                backend=options.backend,
+                listeners=[show, require_fast] if options.require_fast else [show],
             )
             print("   ", result, flush=True)
+            if not result.completed:  # interrupted: the next call goes on from here
+                break
         if options.install:
             install(run, name)
 

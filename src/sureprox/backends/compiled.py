@@ -12,6 +12,7 @@ from torch import Tensor
 
 from sureprox.optimizers import Optimizer, State
 from sureprox.optimizers.base import S
+from sureprox.optimizers.observed import observed_step
 from sureprox.problems import Problem
 
 T = TypeVar("T")
@@ -47,7 +48,7 @@ class Compiled(Optimizer[S]):
         return replace(state, k=state.k + 1, **dict(zip(names, values, strict=True)))
 
     def observed_step(self, problem: Problem, state: S) -> tuple[Tensor, S]:
-        """F at the point of `state`, and the next state: together they cost no product with A more than the step."""
+        """F at the point of `state`, and the next state (see `sureprox.optimizers.observed`)."""
         names = tensor_fields(state)
         values = tuple(getattr(state, name) for name in names)
         objective, after = self._observed(self.inner, problem, type(state), names, values)
@@ -65,14 +66,12 @@ def _step(
 def _observed_step(
     optimizer: Optimizer[S], problem: Problem, kind: type[S], names: tuple[str, ...], values: tuple[Tensor, ...]
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
-    problem = problem.remembering()
-    state = kind(k=0, **dict(zip(names, values, strict=True)))
-    after = optimizer.step(problem, state)
-    return problem.objective(state.x), tuple(getattr(after, name) for name in names)
+    objective, after = observed_step(optimizer, problem, kind(k=0, **dict(zip(names, values, strict=True))))
+    return objective, tuple(getattr(after, name) for name in names)
 
 
 def _with_own_code(function: Callable[..., T]) -> Callable[..., T]:
-    """A copy of `function`: torch.compile counts recompilations per code object, so each optimizer gets one of its own."""
+    """A copy of `function`: torch.compile counts recompilations per code object, and each optimizer has its own."""
     assert isinstance(function, FunctionType)
     return FunctionType(function.__code__.replace(), function.__globals__)
 

@@ -58,9 +58,9 @@ class GoMathState(State):
     norms: Tensor  # (B, 3): norms of the three features at x_0
     h: Tensor = per_coordinate()
     c: Tensor = per_coordinate()
-    R: Vectors  # noqa: N815  for inspection, without gradient: as applied in the last step, zero before the first
-    Q: Vectors  # noqa: N815
-    B: Vectors  # noqa: N815
+    R: Vectors
+    Q: Vectors
+    B: Vectors
     features: Tensor  # (B, n, 3), as last fed to the network
 
 
@@ -159,10 +159,20 @@ class GoMathL2O(LearnedOptimizer[GoMathState]):
         v_next = (1 - B) * self._map(x - x_next, pull, R) + B * v
         if self.biases:
             v_next = v_next - out["b2"]
-        shown = {"R": R.detach(), "Q": Q.detach(), "B": B.detach(), "features": features.detach()}
-        return replace(state, x=x_next, k=state.k + 1, v=v_next, h=h, c=c, **shown)
+        return replace(
+            state,
+            x=x_next,
+            k=state.k + 1,
+            v=v_next,
+            h=h,
+            c=c,
+            R=R.detach(),
+            Q=Q.detach(),
+            B=B.detach(),
+            features=features.detach(),
+        )
 
-    def _diagonals(self, out: dict[str, Tensor], inverse_L: Tensor) -> tuple[Tensor, Tensor, Tensor]:  # noqa: N803
+    def _diagonals(self, out: dict[str, Tensor], inverse_L: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """R, Q, B as applied."""
         r_scale, q_scale = (2.0, 2.0) if self.activation is Activation.SIGMOID else (1.0, 10.0)
         R = r_scale * activate(self.activation, out["R"]) * inverse_L

@@ -21,7 +21,7 @@ class L2OPAState(State):
     z: Vectors  # the last proximal point
     h: Tensor = per_coordinate()
     c: Tensor = per_coordinate()
-    P: Vectors  # noqa: N815  for inspection, without gradient: as applied in the last step, zero before the first
+    P: Vectors
     momentum: Vectors
     features: Tensor  # (B, n, 2), as last fed to the network
 
@@ -92,5 +92,14 @@ class L2OPA(LearnedOptimizer[L2OPAState]):
         momentum = a_scale * activate(self.activation, out["a"])
         z = problem.prox(state.x - P * g, P)
         x = z + momentum * (z - state.z)
-        shown = {"P": P.detach(), "momentum": momentum.detach(), "features": features.detach()}
-        return replace(state, x=x, k=state.k + 1, z=z, h=h, c=c, **shown)
+        return replace(
+            state,
+            x=x,
+            k=state.k + 1,
+            z=z,
+            h=h,
+            c=c,
+            P=P.detach(),
+            momentum=momentum.detach(),
+            features=features.detach(),
+        )

@@ -16,7 +16,8 @@ class InitialState(StrEnum):
     """Where the memory of the LSTM starts. The first two do not depend on the neighbours or the size of the batch."""
 
     ZEROS = "zeros"
-    RANDOM = "random"  # standard normal, one draw per coordinate, the same for every instance
+    RANDOM = "random"  # standard normal, one draw per coordinate, the same for every instance (and, without a
+    # generator, for every run)
     PAPER = "paper"  # standard normal for every coordinate of every instance, as in the paper
 
 
@@ -60,6 +61,7 @@ class CoordinateNetwork(nn.Module):
         self.embed = nn.Linear(features, hidden) if embed else None
         self.lstm = LSTMWeights(hidden if embed else features, hidden, layers)
         self.inner = nn.Linear(hidden, hidden) if inner else None
+        self.names = tuple(heads)
         self.heads = nn.ModuleDict({name: nn.Linear(hidden, 1) for name in heads})
 
     def forward(self, features: Tensor, h: Tensor, c: Tensor) -> tuple[dict[str, Tensor], Tensor, Tensor]:
@@ -76,8 +78,9 @@ class CoordinateNetwork(nn.Module):
             cells.append(cell)
         if self.inner is not None:
             signal = torch.relu(_linear([self.inner], signal))
-        outputs = _linear(list(self.heads.values()), signal).view(len(self.heads), batch, n).unbind(0)
-        return dict(zip(self.heads, outputs, strict=True)), torch.stack(hidden).mT, torch.stack(cells).mT
+        stacked = _linear([self.heads[name] for name in self.names], signal).view(len(self.names), batch, n)
+        outputs = dict(zip(self.names, stacked.unbind(0), strict=True))
+        return outputs, torch.stack(hidden).mT, torch.stack(cells).mT
 
     def _cell(self, layer: int, signal: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
         """i, f, g, o = W_ih s + W_hh h + b;  c+ = sigmoid(f) c + sigmoid(i) tanh(g);  h+ = sigmoid(o) tanh(c+)."""
@@ -99,13 +102,16 @@ class CoordinateNetwork(nn.Module):
             shape = (self.layers, self.hidden, problem.batch * problem.n)
             zeros = torch.zeros(shape, dtype=problem.dtype, device=problem.device).mT
             return zeros, zeros
-        if generator is None:
-            raise InputError(f"initial_state is {kind.value!r}, which is random; pass generator=torch.Generator()")
+        if generator is None and kind is InitialState.PAPER:
+            raise InputError(
+                f"initial_state is {kind.value!r}: a new draw for each run; pass generator=torch.Generator()"
+            )
+        source = generator if generator is not None else torch.Generator().manual_seed(0)
         instances = problem.batch if kind is InitialState.PAPER else 1
 
         def draw() -> Tensor:
             size = (self.layers, self.hidden, instances, problem.n)
-            values = torch.randn(size, generator=generator, dtype=problem.dtype, device=generator.device)
+            values = torch.randn(size, generator=source, dtype=problem.dtype, device=source.device)
             return values.to(problem.device).expand(-1, -1, problem.batch, -1).flatten(2).mT
 
         return draw(), draw()

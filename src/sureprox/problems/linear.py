@@ -51,19 +51,6 @@ class LinearMap:
         return value.expand(batch) if self.shared else value
 
 
-class RememberingMap(LinearMap):
-    """Keeps the last product A x: asking again for the same tensor x costs nothing, and its gradients are summed first."""
-
-    def __init__(self, A: Tensor) -> None:
-        super().__init__(A)
-        self.last: tuple[Tensor, Tensor] | None = None
-
-    def forward(self, x: Vectors) -> Rows:
-        if self.last is None or self.last[0] is not x:
-            self.last = (x, super().forward(x))
-        return self.last[1]
-
-
 @torch.no_grad()
 def largest_eigenvalue(A: Tensor) -> Tensor:
     """1.01 times a block-Krylov estimate of the largest eigenvalue of A'A, A of shape (B, m, n).

@@ -138,13 +138,6 @@ class Problem:
         shift = None if self.shift is None else self.shift.to(device=device, dtype=dtype)
         return Problem(self.f.to(device, dtype), self.r.to(device, dtype), shift)
 
-    def remembering(self) -> "Problem":
-        """The same problem; evaluating F and its gradient at one tensor x then costs one product with A less.
-
-        For use within one loop: it holds on to the last point.
-        """
-        return Problem(self.f.remembering(), self.r, self.shift)
-
     def tensors(self) -> list[Tensor]:
         """All tensors the problem is made of, in a fixed order."""
         held = [value for part in (self.f, self.r) for value in vars(part).values() if isinstance(value, Tensor)]

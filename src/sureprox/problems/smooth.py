@@ -4,7 +4,6 @@ Write your own by subclassing `Smooth`; to get a duality gap as well, implement 
 """
 
 from abc import abstractmethod
-from collections.abc import Callable
 from typing import Any, Protocol, Self, runtime_checkable
 
 import torch
@@ -14,7 +13,7 @@ from torch.nn.functional import softplus
 from sureprox.errors import InputError
 from sureprox.problems import checks
 from sureprox.problems.batch import BatchData
-from sureprox.problems.linear import LinearMap, RememberingMap
+from sureprox.problems.linear import LinearMap
 from sureprox.types import Rows, Scalars, Vectors
 
 
@@ -39,9 +38,9 @@ class Smooth(BatchData):
     def grad(self, x: Vectors) -> Vectors:
         """grad f(x)."""
 
-    def remembering(self) -> Self:
-        """The same function, which may keep its last product with A for a second use of the same point."""
-        return self
+    def value_and_grad(self, x: Vectors) -> tuple[Scalars, Vectors]:
+        """f(x) and grad f(x); where they share a product with A, it is computed once."""
+        return self.value(x), self.grad(x)
 
     @abstractmethod
     def lipschitz(self, exact: bool = False) -> Scalars:
@@ -68,16 +67,7 @@ class LinearModel(Smooth):
 
     @property
     def map(self) -> LinearMap:
-        memory: LinearMap | None = vars(self).get("memory")
-        return LinearMap(self.A) if memory is None else memory
-
-    def remembering(self) -> Self:
-        return type(self).trusted(**(vars(self) | {"memory": RememberingMap(self.A)}))
-
-    def _map(self, change: Callable[[str, Tensor], Tensor]) -> Self:
-        clone = super()._map(change)
-        vars(clone).pop("memory", None)  # it belongs to the A it was made for
-        return clone
+        return LinearMap(self.A)
 
     @property
     def m(self) -> int:
@@ -118,6 +108,10 @@ class LeastSquares(LinearModel):
 
     def grad(self, x: Vectors) -> Vectors:
         return self.map.adjoint(self.residual(x))
+
+    def value_and_grad(self, x: Vectors) -> tuple[Scalars, Vectors]:
+        residual = self.residual(x)
+        return 0.5 * residual.square().sum(1), self.map.adjoint(residual)
 
     def lipschitz(self, exact: bool = False) -> Scalars:
         """lambda_max(A'A), estimated from 32 products (see `largest_eigenvalue`) or exact by singular values."""
@@ -165,6 +159,10 @@ class Logistic(LinearModel):
     def grad(self, x: Vectors) -> Vectors:
         sign = 1 - 2 * self.y
         return self.map.adjoint(sign * torch.sigmoid(self._flipped(x))) / self.m
+
+    def value_and_grad(self, x: Vectors) -> tuple[Scalars, Vectors]:
+        u = self._flipped(x)
+        return _log1pexp(u).mean(1), self.map.adjoint((1 - 2 * self.y) * torch.sigmoid(u)) / self.m
 
     def lipschitz(self, exact: bool = False) -> Scalars:
         """curvature * lambda_max(A'A) / m, estimated from 32 products (see `largest_eigenvalue`) or exact."""

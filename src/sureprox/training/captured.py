@@ -12,7 +12,7 @@ from sureprox.backends.compiled import tensor_fields
 from sureprox.optimizers import LearnedOptimizer, State
 from sureprox.problems import Problem
 from sureprox.training.meta import MetaAdam
-from sureprox.training.segment import meta_gradients
+from sureprox.training.segment import Course, meta_gradients
 
 WARM_UP = 3
 
@@ -34,7 +34,7 @@ class CapturedSegments:
         self.graph: torch.cuda.CUDAGraph | None = None
 
     def run(self, problem: Problem, x0: Tensor, count: int, **options: Any) -> Tensor:
-        """(count, 3): loss, norm of the gradient and whether the update was taken, per segment."""
+        """(count, 3): what `Course.learn` says of each segment."""
         if self.graph is None:
             self._capture(problem, x0, options)
         assert self.graph is not None
@@ -44,7 +44,7 @@ class CapturedSegments:
         state = self.plain.init(self.problem, x0, step_size=self.step_size, **options)
         for name in self.names:
             getattr(self.state, name).copy_(getattr(state, name))
-        self.sound.fill_(True)
+        self.course.begin(self.problem, x0)
         rows = []
         for _ in range(count):
             self.graph.replay()
@@ -59,7 +59,8 @@ class CapturedSegments:
         state = self.plain.init(self.problem, x0, **options)
         self.names = tensor_fields(state)
         self.state: State = replace(state, **{name: getattr(state, name).clone() for name in self.names})
-        self.sound = torch.ones((), dtype=torch.bool, device=problem.device)
+        self.course = Course(problem.device)
+        self.course.begin(self.problem, x0)
         before = [p.detach().clone() for p in self.meta.parameters], self.meta.state()
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
@@ -85,8 +86,7 @@ class CapturedSegments:
         loss, gradients, after = meta_gradients(
             self.problem, self.optimizer, self.state, self.weights, self.meta.parameters
         )
-        outcome = self.meta.update(gradients, self.sound & torch.isfinite(loss))
-        self.sound.copy_(outcome[1] > 0)
+        outcome = self.course.learn(self.meta, loss, gradients)
         for name in self.names:
             getattr(self.state, name).copy_(getattr(after, name))
-        return torch.cat([loss.double().reshape(1), outcome])
+        return outcome

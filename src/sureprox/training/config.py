@@ -166,8 +166,8 @@ def preset_names() -> list[str]:
 def preset(name: str, optimizer: str = "go-math-l2o", **arguments: Any) -> Recipe:
     """The paper's recipe for one optimizer: "lasso-1" ... "lasso-24" (7 is the default), "logistic", "tiny".
 
-    As in the paper the gradient is clipped for GO-Math-L2O only, and logistic problems use the learning rate 0.003
-    and the softplus activations.
+    As in the paper the gradient is clipped for GO-Math-L2O only, the memory of the LSTM starts from a standard normal
+    draw, and logistic problems use the learning rate 0.003 and the softplus activations.
     """
     if name not in preset_names():
         raise ConfigError(f"preset is {name!r}; {_suggest(name, preset_names())}")
@@ -198,7 +198,7 @@ def preset(name: str, optimizer: str = "go-math-l2o", **arguments: Any) -> Recip
 
 
 def read_recipe(path: str | Path) -> Recipe:
-    """A recipe from TOML: `optimizer`, `[arguments]`, `[family]` with its `name`, `[training]`; all but the first optional.
+    """A recipe from TOML: `optimizer`, `[arguments]`, `[family]` with its `name`, `[training]`; all are optional.
 
     `preset = "..."` at the top starts from a preset; everything else in the file then overrides it.
     """

@@ -1,4 +1,4 @@
-"""The optimizer of the optimizer: Adam on all weights as one vector, with an update that can be refused on the device."""
+"""The optimizer of the optimizer: Adam on all weights as one vector, an update that the device itself can refuse."""
 
 from collections.abc import Sequence
 
@@ -30,10 +30,10 @@ class MetaAdam:
     def update(self, gradients: Sequence[Tensor], sound: Tensor) -> Tensor:
         """Take one step where `sound` and the gradient is finite; returns (norm of the gradient, whether taken)."""
         gradient = torch.cat([g.reshape(-1) for g in gradients])
-        norm = torch.linalg.vector_norm(gradient)
+        norm = torch.linalg.vector_norm(gradient, dtype=torch.float64)  # the square of a large one overflows float32
         sound = sound & torch.isfinite(norm)
         if self.clip > 0:
-            gradient = gradient * (self.clip / (norm + 1e-6)).clamp(max=1.0)
+            gradient = gradient * (self.clip / (norm + 1e-6)).clamp(max=1.0).to(gradient.dtype)
         count = self.count + 1
         mean = BETA1 * self.mean + (1 - BETA1) * gradient
         square = BETA2 * self.square + (1 - BETA2) * gradient.square()
@@ -46,7 +46,7 @@ class MetaAdam:
         self.mean.copy_(torch.where(sound, mean, self.mean))
         self.square.copy_(torch.where(sound, square, self.square))
         self.count.copy_(torch.where(sound, count, self.count))
-        return torch.stack([norm.double(), sound.double()])
+        return torch.stack([norm, sound.double()])
 
     def state(self) -> dict[str, Tensor]:
         return {"mean": self.mean.clone(), "square": self.square.clone(), "count": self.count.clone()}

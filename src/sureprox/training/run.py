@@ -22,6 +22,7 @@ from sureprox.training.checkpoint import Checkpoint, Progress
 from sureprox.training.config import Recipe
 from sureprox.training.events import Event, JsonLog, Listener, TensorBoard
 from sureprox.training.meta import MetaAdam
+from sureprox.training.segment import Course
 
 T = TypeVar("T")
 PATIENCE = 3  # failed batches in a row after which the best weights are taken back
@@ -80,7 +81,7 @@ class TrainingRun(ABC):
 
     @abstractmethod
     def learn(self) -> Tensor:
-        """One batch: rows (loss, norm of the gradient, 1 if the update was taken else 0), float64."""
+        """One batch: a row (loss, norm of the gradient, code of `Course`) for each of its segments, float64."""
 
     @abstractmethod
     def validate(self) -> tuple[Tensor, Tensor]:
@@ -127,12 +128,14 @@ class TrainingRun(ABC):
         self.meta.rate.fill_(rate)
         outcome = self.attempt(self.learn).tolist()  # the one place where the host waits for the device
         self.progress.batch += 1
-        failed = any(taken == 0 for _, _, taken in outcome)
+        learned = [(loss, norm) for loss, norm, code in outcome if code == Course.TAKEN]
+        failed = any(code == Course.FAILED for _, _, code in outcome)
         self.tell(
             "batch",
-            loss=_finite(sum(loss for loss, _, _ in outcome) / len(outcome)),
-            gradient=_finite(max(norm for _, norm, _ in outcome)),
+            loss=sum(loss for loss, _ in learned) / len(learned) if learned else None,
+            gradient=max(norm for _, norm in learned) if learned else None,
             rate=rate,
+            segments=len(learned),
             skipped=failed,
         )
         self._judge(failed)
@@ -147,7 +150,7 @@ class TrainingRun(ABC):
                 f"{progress.failures} batches had a non-finite loss or gradient, more than max_failures = "
                 f"{self.config.max_failures}; lower the learning rate or clip the gradient (best weights are kept)"
             )
-        if progress.in_a_row == PATIENCE:
+        if progress.in_a_row == PATIENCE and math.isfinite(progress.best):
             progress.in_a_row = 0
             self._take(self.best_weights)
             self.meta.reset()

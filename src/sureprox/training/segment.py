@@ -1,6 +1,7 @@
 """One segment of truncated back-propagation: unroll, average the objectives, differentiate, update the weights."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -8,24 +9,19 @@ from torch import Tensor
 
 from sureprox.backends import Compiled
 from sureprox.optimizers import Optimizer, State
+from sureprox.optimizers.observed import observed_step
 from sureprox.problems import Problem
-from sureprox.solve import iterate
 from sureprox.training.meta import MetaAdam
 
 
 def objectives(problem: Problem, optimizer: Optimizer[Any], state: State, steps: int) -> tuple[list[Tensor], State]:
     """F (B,) after each of the next `steps` steps, and the state after them; every x is multiplied with A once."""
+    step = optimizer.observed_step if isinstance(optimizer, Compiled) else partial(observed_step, optimizer)
     values = []
-    if isinstance(optimizer, Compiled):
-        for _ in range(steps):
-            before, state = optimizer.observed_step(problem, state)
-            values.append(before)
-        return [*values[1:], problem.objective(state.x)], state
-    problem = problem.remembering()
-    for after in iterate(problem, optimizer, state, steps):
-        values.append(problem.objective(after.x))
-        state = after
-    return values, state
+    for _ in range(steps):
+        before, state = step(problem, state)
+        values.append(before)
+    return [*values[1:], problem.objective(state.x)], state
 
 
 def segment_loss(
@@ -46,6 +42,33 @@ def meta_gradients(
     return loss.detach(), gradients, after.detach()
 
 
+class Course:
+    """Whether there is still something to learn from the batch in hand, decided on the device.
+
+    A batch ends early after a segment whose loss or gradient is not finite (`FAILED`, nothing was learned from it), or
+    whose loss has grown to `DIVERGED` times the objective at the start: an untrained optimizer may diverge, and what
+    comes after that is of no use, though every number is still finite.
+    """
+
+    TAKEN, FAILED, ENDED = 1.0, 0.0, -1.0
+    DIVERGED = 1e4
+
+    def __init__(self, device: torch.device) -> None:
+        self.alive = torch.ones((), dtype=torch.bool, device=device)
+        self.limit = torch.zeros((), dtype=torch.float64, device=device)
+
+    def begin(self, problem: Problem, x0: Tensor) -> None:
+        self.alive.fill_(True)
+        self.limit.copy_(self.DIVERGED * problem.objective(x0).double().mean())
+
+    def learn(self, meta: MetaAdam, loss: Tensor, gradients: Sequence[Tensor]) -> Tensor:
+        """Update the weights if all is well; (loss, norm of the gradient, TAKEN, FAILED or ENDED)."""
+        norm, taken = meta.update(gradients, self.alive & torch.isfinite(loss))
+        code = torch.where(self.alive, taken, self.ENDED)
+        self.alive.copy_(self.alive & (taken > 0) & (loss <= self.limit))
+        return torch.stack([loss.double(), norm, code])
+
+
 class PlainSegments:
     """Runs the segments of one batch of problems, step by step."""
 
@@ -55,18 +78,14 @@ class PlainSegments:
         self.weights = list(weights)
 
     def run(self, problem: Problem, x0: Tensor, count: int, **options: Any) -> Tensor:
-        """(count, 3): loss, norm of the gradient and whether the update was taken, per segment.
-
-        From the first unsound segment on, nothing more is learned from this batch.
-        """
+        """(count, 3): what `Course.learn` says of each segment."""
         state = self.optimizer.init(problem, x0, **options)
-        sound = torch.ones((), dtype=torch.bool, device=problem.device)
+        course = Course(problem.device)
+        course.begin(problem, x0)
         rows = []
         for _ in range(count):
             loss, gradients, state = meta_gradients(problem, self.optimizer, state, self.weights, self.meta.parameters)
-            outcome = self.meta.update(gradients, sound & torch.isfinite(loss))
-            sound = outcome[1] > 0
-            rows.append(torch.cat([loss.double().reshape(1), outcome]))
+            rows.append(course.learn(self.meta, loss, gradients))
         return torch.stack(rows)
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-import torch
 from torch import Tensor
 
 from sureprox.backends import Compiled, compiler_available
