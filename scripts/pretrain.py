@@ -14,6 +14,7 @@ from pathlib import Path
 
 import torch
 
+from sureprox.optimizers import read_card, save
 from sureprox.optimizers.weights import PRETRAINED
 from sureprox.training import Recipe, preset, train
 from sureprox.training.events import Event
@@ -55,6 +56,17 @@ def install(run: Path, name: str) -> None:
     shutil.copy(run / "log.jsonl", log)
 
 
+def save_last(recipe: Recipe, run: Path) -> None:
+    """Write the weights after the last batch of a finished run over its model."""
+    found = torch.load(run / "checkpoint.pt", weights_only=True)
+    card = read_card(run / "model")
+    optimizer = recipe.build()
+    optimizer.take(found["weights"])
+    about = {name: getattr(card, name) for name in ("family", "training", "seed", "date", "version")}
+    metrics = {"batches": found["progress"]["batch"], "seconds": round(found["progress"]["seconds"], 1)}
+    save(optimizer, run / "model", **about, metrics=metrics, notes="weights after the last batch of the run")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Train the optimizers that ship with the package.")
     parser.add_argument("names", nargs="*", help="which ones; all by default")
@@ -63,6 +75,7 @@ def main() -> None:
     parser.add_argument("--backend", default="auto")
     parser.add_argument("--seed", type=int, default=0, help="of the initial weights and of the problems")
     parser.add_argument("--require-fast", action="store_true", help="stop rather than go on with plain PyTorch")
+    parser.add_argument("--last", action="store_true", help="take the last weights, not those best in validation")
     options = parser.parse_args()
     known = models()
     for name in options.names or known:
@@ -82,6 +95,8 @@ def main() -> None:
             print("   ", result, flush=True)
             if not result.completed:  # interrupted: the next call goes on from here
                 break
+        if options.last:
+            save_last(recipe, run)
         if options.install:
             install(run, name)
 

@@ -226,7 +226,7 @@ def test_step_size_given_is_the_one_used():
     given = ISTA().init(problem, x0, step_size=torch.tensor([0.1, 0.2, 0.3], dtype=F64))
     assert given.step_size.tolist() == [0.1, 0.2, 0.3]
     expected = problem.prox(x0 - given.step_size.unsqueeze(1) * problem.grad(x0), given.step_size.unsqueeze(1))
-    assert torch.equal(ISTA().step(problem, given).x, expected)
+    torch.testing.assert_close(ISTA().step(problem, given).x, expected, rtol=1e-14, atol=1e-14)
 
 
 STEP_SIZES = {

@@ -6,7 +6,7 @@ import torch
 from helpers import refused
 from naive_network import NaiveNetwork
 from optimizer_cases import F64, gap, seeded, small_problem
-from sureprox.optimizers import InitialState
+from sureprox.optimizers import InitialState, lstm
 from sureprox.optimizers.lstm import CoordinateNetwork
 
 B, N_COORDINATES, WIDTH, HIDDEN = 2, 4, 3, 6
@@ -130,11 +130,34 @@ def test_reproducible_from_the_generator(kind):
     assert not torch.equal(h1, h3)
 
 
-@pytest.mark.parametrize("kind", ["random", "paper"])
-def test_random_memory_needs_a_generator(kind):
-    problem = small_problem("lasso")
+def test_the_paper_s_memory_needs_a_generator():
     refused(
-        lambda: network().initial_memory(problem, InitialState(kind), None),
-        f"initial_state is {kind!r}",
+        lambda: network().initial_memory(small_problem("lasso"), InitialState.PAPER, None),
+        "initial_state is 'paper'",
         "pass generator=torch.Generator()",
     )
+
+
+def test_random_memory_without_a_generator_is_the_same_in_every_run_and_precision():
+    problem = small_problem("lasso")
+    first, _ = network().initial_memory(problem, InitialState.RANDOM, None)
+    again, _ = network().initial_memory(problem, InitialState.RANDOM, None)
+    single, _ = network().initial_memory(problem.to(dtype=torch.float32), InitialState.RANDOM, None)
+    assert torch.equal(first, again)
+    assert torch.equal(first.float(), single)
+    assert first.std() > 0.5
+
+
+def test_both_layouts_compute_the_same(monkeypatch):
+    problem, memory = small_problem("lasso"), InitialState.RANDOM
+    seen = []
+    for channel in (0, 1):
+        monkeypatch.setattr(lstm, "channel_dim", lambda device, channel=channel: channel)
+        torch.manual_seed(0)
+        net = network().double()
+        h, c = net.initial_memory(problem, memory, None)
+        features = torch.linspace(-1, 1, problem.batch * problem.n * 3, dtype=torch.float64)
+        outputs, h, c = net(features.view(problem.batch, problem.n, 3), h, c)
+        seen.append([*outputs.values(), h, c])
+    for one, other in zip(*seen, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-13, atol=1e-13)

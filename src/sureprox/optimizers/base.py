@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Generic, Self, TypeVar
 
 import torch
@@ -13,17 +13,14 @@ from sureprox.problems import Problem
 from sureprox.problems.checks import numbers
 from sureprox.types import Scalars, Vectors
 
-PER_COORDINATE = "per coordinate"
-
-
-def per_coordinate(**options: Any) -> Any:
-    """A state field of shape (layers, B * n, hidden): row i * n + j is coordinate j of instance i."""
-    return field(metadata={"layout": PER_COORDINATE}, **options)
+# Marks a state field of shape (layers, B * n, hidden): row i * n + j is coordinate j of instance i.
+# h: Tensor = field(metadata=PER_COORDINATE)
+PER_COORDINATE = {"layout": "per coordinate"}
 
 
 @dataclass(frozen=True)
 class State:
-    """What an optimizer knows after k steps. Tensor fields have the batch first, except `per_coordinate` ones."""
+    """What an optimizer knows after k steps. Tensor fields have the batch first, unless marked `PER_COORDINATE`."""
 
     x: Vectors  # the current point
     k: int  # steps taken
@@ -38,7 +35,7 @@ class State:
         n = self.x.shape[1]
 
         def pick(value: Tensor, layout: str | None) -> Tensor:
-            if layout != PER_COORDINATE:
+            if layout is None:
                 return value[index]
             layers, _, width = value.shape
             return value.reshape(layers, -1, n, width)[:, index].reshape(layers, -1, width)

@@ -1,6 +1,6 @@
 """Learned optimizers with no proximal structure: L2O-DM and RNNprop put an LSTM where the update rule was."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn.functional import elu
 
 from sureprox.errors import InputError
-from sureprox.optimizers.base import State, per_coordinate, resolve_step_size
+from sureprox.optimizers.base import PER_COORDINATE, State, resolve_step_size
 from sureprox.optimizers.learned import LearnedOptimizer, choice, lstm_names
 from sureprox.optimizers.lstm import CoordinateNetwork, InitialState
 from sureprox.problems import Problem
@@ -17,8 +17,8 @@ from sureprox.types import Scalars, Vectors
 
 @dataclass(frozen=True)
 class L2ODMState(State):
-    h: Tensor = per_coordinate()
-    c: Tensor = per_coordinate()
+    h: Tensor = field(metadata=PER_COORDINATE)
+    c: Tensor = field(metadata=PER_COORDINATE)
     features: Tensor  # (B, n, 2), as last fed to the network
 
 
@@ -76,8 +76,8 @@ class RNNPropState(State):
     square: Vectors  # running mean of its square
     decay1: Scalars  # beta1^k and beta2^k, for the bias correction
     decay2: Scalars
-    h: Tensor = per_coordinate()
-    c: Tensor = per_coordinate()
+    h: Tensor = field(metadata=PER_COORDINATE)
+    c: Tensor = field(metadata=PER_COORDINATE)
     features: Tensor  # (B, n, 2), as last fed to the network
 
 

@@ -24,7 +24,7 @@ class ISTA(Optimizer[State]):
         return State(x=problem.start(x0), k=0, step_size=resolve_step_size(problem, step_size))
 
     def step(self, problem: Problem, state: State) -> State:
-        return replace(state, x=proximal_step(problem, state.x, state.step_size), k=state.k + 1)
+        return replace(state, x=problem.proximal_step(state.x, state.step_size.unsqueeze(1)), k=state.k + 1)
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class FISTA(Optimizer[FISTAState]):
         return FISTAState(x=x, k=0, step_size=step, y=x, t=torch.ones_like(step))
 
     def step(self, problem: Problem, state: FISTAState) -> FISTAState:
-        x = proximal_step(problem, state.y, state.step_size)
+        x = problem.proximal_step(state.y, state.step_size.unsqueeze(1))
         move = x - state.x
         t = state.t
         if self.restart:
@@ -138,9 +138,3 @@ class Adam(AdamHD):
 
     def __init__(self, step_size: float = 0.01, beta1: float = 0.1, beta2: float = 0.1, eps: float = 1e-8) -> None:
         super().__init__(step_size=step_size, beta1=beta1, beta2=beta2, eps=eps, hyper_step=0.0)
-
-
-def proximal_step(problem: Problem, x: Vectors, step_size: Scalars) -> Vectors:
-    """prox_{s r}(x - s grad f(x)), s = step_size."""
-    s = step_size.unsqueeze(1)
-    return problem.prox(x - s * problem.grad(x), s)

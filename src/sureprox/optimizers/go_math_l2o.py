@@ -1,6 +1,6 @@
 """GO-Math-L2O: the paper's gradient-only learned proximal method."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from sureprox.errors import WeightsError
-from sureprox.optimizers.base import State, per_coordinate, resolve_step_size
+from sureprox.optimizers.base import PER_COORDINATE, State, resolve_step_size
 from sureprox.optimizers.learned import LearnedOptimizer, choice, lstm_names, xavier_
 from sureprox.optimizers.lstm import CoordinateNetwork, InitialState
 from sureprox.problems import Problem
@@ -56,10 +56,10 @@ def activate(kind: Activation, value: Tensor) -> Tensor:
 class GoMathState(State):
     v: Vectors  # averaged gradient maps
     norms: Tensor  # (B, 3): norms of the three features at x_0
-    h: Tensor = per_coordinate()
-    c: Tensor = per_coordinate()
-    R: Vectors
-    Q: Vectors
+    h: Tensor = field(metadata=PER_COORDINATE)
+    c: Tensor = field(metadata=PER_COORDINATE)
+    R: Vectors  # R, Q, B and the features are for inspection, without gradient: as applied in the last step,
+    Q: Vectors  # zero before the first
     B: Vectors
     features: Tensor  # (B, n, 3), as last fed to the network
 

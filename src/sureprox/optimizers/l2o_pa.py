@@ -1,12 +1,12 @@
 """L2O-PA: the strongest earlier math-inspired method, a learned preconditioner and a learned momentum."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from sureprox.optimizers.base import State, per_coordinate, resolve_step_size
+from sureprox.optimizers.base import PER_COORDINATE, State, resolve_step_size
 from sureprox.optimizers.go_math_l2o import Activation, activate
 from sureprox.optimizers.learned import LearnedOptimizer, choice, lstm_names
 from sureprox.optimizers.lstm import CoordinateNetwork, InitialState
@@ -19,9 +19,9 @@ class L2OPAState(State):
     """Here x is the extrapolated point: that is where the gradient is taken and F is evaluated."""
 
     z: Vectors  # the last proximal point
-    h: Tensor = per_coordinate()
-    c: Tensor = per_coordinate()
-    P: Vectors
+    h: Tensor = field(metadata=PER_COORDINATE)
+    c: Tensor = field(metadata=PER_COORDINATE)
+    P: Vectors  # for inspection, without gradient: as applied in the last step, zero before the first
     momentum: Vectors
     features: Tensor  # (B, n, 2), as last fed to the network
 

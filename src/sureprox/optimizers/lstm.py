@@ -67,58 +67,78 @@ class CoordinateNetwork(nn.Module):
     def forward(self, features: Tensor, h: Tensor, c: Tensor) -> tuple[dict[str, Tensor], Tensor, Tensor]:
         """Features (B, n, F) and memory (layers, B n, hidden) to one (B, n) output per head and the new memory."""
         batch, n, width = features.shape
-        # Everything is kept as (channels, coordinates): gates are then contiguous blocks, not strided columns.
-        signal = features.permute(2, 0, 1).reshape(width, batch * n)
+        channel = channel_dim(features.device)
+        turn = (lambda memory: memory) if channel == 1 else (lambda memory: memory.mT)
+        signal = features.reshape(batch * n, width) if channel == 1 else features.permute(2, 0, 1).reshape(width, -1)
         if self.embed is not None:
-            signal = functional.elu(_linear([self.embed], signal))
+            signal = functional.elu(_linear([self.embed], signal, channel))
         hidden, cells = [], []
         for layer in range(self.layers):
-            signal, cell = self._cell(layer, signal, h[layer].mT, c[layer].mT)
+            signal, cell = self._cell(layer, signal, turn(h[layer]), turn(c[layer]), channel)
             hidden.append(signal)
             cells.append(cell)
         if self.inner is not None:
-            signal = torch.relu(_linear([self.inner], signal))
-        stacked = _linear([self.heads[name] for name in self.names], signal).view(len(self.names), batch, n)
-        outputs = dict(zip(self.names, stacked.unbind(0), strict=True))
-        return outputs, torch.stack(hidden).mT, torch.stack(cells).mT
+            signal = torch.relu(_linear([self.inner], signal, channel))
+        heads = _linear([self.heads[name] for name in self.names], signal, channel).unbind(channel)
+        outputs = {name: head.view(batch, n) for name, head in zip(self.names, heads, strict=True)}
+        return outputs, turn(torch.stack(hidden)), turn(torch.stack(cells))
 
-    def _cell(self, layer: int, signal: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
+    def _cell(self, layer: int, signal: Tensor, h: Tensor, c: Tensor, channel: int) -> tuple[Tensor, Tensor]:
         """i, f, g, o = W_ih s + W_hh h + b;  c+ = sigmoid(f) c + sigmoid(i) tanh(g);  h+ = sigmoid(o) tanh(c+)."""
         w_in, w_hidden, b_in, b_hidden = (
             getattr(self.lstm, f"{name}_l{layer}").to(signal.dtype)
             for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
         )
-        bias = (b_in + b_hidden).unsqueeze(1)
-        gates = torch.addmm(bias, torch.cat([w_in, w_hidden], 1), torch.cat([signal, h], 0))
-        i, f, g, o = gates.chunk(4, 0)
+        gates = _affine(torch.cat([w_in, w_hidden], 1), b_in + b_hidden, torch.cat([signal, h], channel), channel)
+        i, f, g, o = gates.chunk(4, channel)
         cell = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
         return torch.sigmoid(o) * torch.tanh(cell), cell
 
     def initial_memory(
         self, problem: Problem, kind: InitialState, generator: torch.Generator | None
     ) -> tuple[Tensor, Tensor]:
-        """h and c of shape (layers, B n, hidden) before the first step."""
+        """h and c of shape (layers, B n, hidden) before the first step, laid out as the forward pass returns them."""
+        turned = channel_dim(problem.device) == 0
         if kind is InitialState.ZEROS:
-            shape = (self.layers, self.hidden, problem.batch * problem.n)
-            zeros = torch.zeros(shape, dtype=problem.dtype, device=problem.device).mT
-            return zeros, zeros
+            rows = problem.batch * problem.n
+            shape = (self.layers, self.hidden, rows) if turned else (self.layers, rows, self.hidden)
+            zeros = torch.zeros(shape, dtype=problem.dtype, device=problem.device)
+            return (zeros.mT, zeros.mT) if turned else (zeros, zeros)
         if generator is None and kind is InitialState.PAPER:
             raise InputError(
-                f"initial_state is {kind.value!r}: a new draw for each run; pass generator=torch.Generator()"
+                "initial_state is 'paper': a new draw for every instance; pass generator=torch.Generator()"
             )
         source = generator if generator is not None else torch.Generator().manual_seed(0)
         instances = problem.batch if kind is InitialState.PAPER else 1
 
         def draw() -> Tensor:
             size = (self.layers, self.hidden, instances, problem.n)
-            values = torch.randn(size, generator=source, dtype=problem.dtype, device=source.device)
-            return values.to(problem.device).expand(-1, -1, problem.batch, -1).flatten(2).mT
+            values = torch.randn(size, generator=source, dtype=torch.float64, device=source.device)  # in any precision
+            values = (
+                values.to(device=problem.device, dtype=problem.dtype).expand(-1, -1, problem.batch, -1).flatten(2).mT
+            )
+            return values if turned else values.contiguous()
 
         return draw(), draw()
 
 
-def _linear(layers: Sequence[Any], signal: Tensor) -> Tensor:
-    """W s + b for a signal (channels, coordinates), several layers stacked into one product."""
+def channel_dim(device: torch.device) -> int:
+    """Which dimension of the signals counts channels, the other one counting coordinates.
+
+    On a CPU 0: the gates are then contiguous blocks, and a step is twice as fast. On a GPU 1: the library's products
+    are faster with coordinates as rows (a training batch took 84 ms instead of 90 on an H200).
+    """
+    return 0 if device.type == "cpu" else 1
+
+
+def _linear(layers: Sequence[Any], signal: Tensor, channel: int) -> Tensor:
+    """W s + b, several layers stacked into one product."""
     weight = torch.cat([layer.weight for layer in layers]).to(signal.dtype)
     bias = torch.cat([layer.bias for layer in layers]).to(signal.dtype)
+    return _affine(weight, bias, signal, channel)
+
+
+def _affine(weight: Tensor, bias: Tensor, signal: Tensor, channel: int) -> Tensor:
+    if channel == 1:
+        return torch.addmm(bias, signal, weight.mT)
     return torch.addmm(bias.unsqueeze(1), weight, signal)

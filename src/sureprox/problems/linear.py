@@ -31,11 +31,23 @@ class LinearMap:
             return x @ self.A.mT
         return torch.bmm(self.A, x.unsqueeze(2)).squeeze(2)
 
+    def residual(self, x: Vectors, b: Rows) -> Rows:
+        """A x - b, shape (B, m), in one pass."""
+        if self.shared:
+            return torch.addmm(b, x, self.A.mT, beta=-1)
+        return torch.baddbmm(b.unsqueeze(2), self.A, x.unsqueeze(2), beta=-1).squeeze(2)
+
     def adjoint(self, z: Rows) -> Vectors:
         """A' z, shape (B, n)."""
         if self.shared:
             return z @ self.A
         return torch.bmm(z.unsqueeze(1), self.A).squeeze(1)
+
+    def add_adjoint(self, x: Vectors, z: Rows) -> Vectors:
+        """x + A' z, shape (B, n), in one pass."""
+        if self.shared:
+            return torch.addmm(x, z, self.A)
+        return torch.baddbmm(x.unsqueeze(1), z.unsqueeze(1), self.A).squeeze(1)
 
     def select(self, index: Tensor) -> "LinearMap":
         return self if self.shared else LinearMap(self.A[index])

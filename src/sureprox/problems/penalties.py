@@ -115,5 +115,5 @@ class Zero(Penalty):
 
 
 def soft_threshold(v: Tensor, threshold: Tensor) -> Tensor:
-    """sign(v) max(|v| - threshold, 0)."""
-    return torch.sign(v) * torch.relu(v.abs() - threshold)
+    """sign(v) max(|v| - threshold, 0), as v minus its projection on [-threshold, threshold]: half the passes over v."""
+    return v - torch.maximum(torch.minimum(v, threshold), -threshold)

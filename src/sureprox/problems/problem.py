@@ -1,5 +1,6 @@
 """Problem = smooth part + penalty, possibly translated, and the public constructors `lasso` and `logistic`."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -10,6 +11,15 @@ from sureprox.problems import checks
 from sureprox.problems.penalties import L1, HasPenaltyDual, Penalty
 from sureprox.problems.smooth import HasSmoothDual, LeastSquares, Logistic, Smooth
 from sureprox.types import Scalars, Steps, Vectors
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """F(x) and two measures of how far x is from solving its instance, each (B,)."""
+
+    objective: Scalars
+    gap: Scalars  # upper bound on F(x) - F*; infinite where no duality gap is known
+    kkt: Scalars  # max_j dist(-grad_j f(x), [low_j, high_j])
 
 
 class Problem:
@@ -72,6 +82,10 @@ class Problem:
         """prox_{r(. + t)}(v) = prox_r(v + t) - t in the diagonal metric 1/step; exact for every t."""
         return self.uncentred(self.r.prox(self.centred(v), step))
 
+    def proximal_step(self, x: Vectors, step: Steps) -> Vectors:
+        """prox_{s r}(x - s grad f(x))."""
+        return self.uncentred(self.r.prox(self.f.gradient_step(self.centred(x), step), step))
+
     def subdiff(self, x: Vectors) -> tuple[Vectors, Vectors]:
         """(low, high) bounds of the subdifferential of the penalty at x."""
         return self.r.subdiff(self.centred(x))
@@ -95,26 +109,39 @@ class Problem:
         return isinstance(self.f, HasSmoothDual) and isinstance(self.r, HasPenaltyDual)
 
     def duality_gap(self, x: Vectors) -> Scalars:
-        """An upper bound on F(x) - F*, zero at the solution.
-
-        With f(x) = phi(A x), the dual point s grad phi(A x) and s chosen so that it is feasible, primal minus dual
-        value is the sum of two Fenchel-Young gaps, each a sum of non-negative terms, so nothing cancels:
-        [phi(z) + phi*(s u) - s u'z] + [r(x) + r*(-s A'u) + s (A'u)'x],  z = A x, u = grad phi(z).
-        """
-        f, r = self.f, self.r
-        if not isinstance(f, HasSmoothDual) or not isinstance(r, HasPenaltyDual):
+        """An upper bound on F(x) - F*, zero at the solution; see `certificate`."""
+        if not self.has_duality_gap:
             raise InputError(
-                f"no duality gap is known for {type(f).__name__} + {type(r).__name__}; use kkt_residual instead"
+                f"no duality gap is known for {type(self.f).__name__} + {type(self.r).__name__}; "
+                "use kkt_residual instead"
             )
-        y = self.centred(x)
-        g = f.grad(y)
-        scale = f.dual_scale(y, *r.dual_range(g))
-        return f.fenchel_young(y, scale) + r.fenchel_young(y, g, scale)
+        return self.certificate(x).gap
 
     def kkt_residual(self, x: Vectors) -> Scalars:
         """max_j dist(-grad_j f(x), [low_j, high_j]): zero exactly at the solutions, for any penalty."""
-        g = self.grad(x)
-        low, high = self.subdiff(x)
+        return self._distance(self.centred(x), self.grad(x))
+
+    def certificate(self, x: Vectors) -> Certificate:
+        """Objective, duality gap and KKT residual from two products: A x and A'u, u = grad phi(A x).
+
+        With f(x) = phi(A x), the dual point s u and s chosen so that it is feasible, primal minus dual value is the
+        sum of two Fenchel-Young gaps, each a sum of non-negative terms, so nothing cancels:
+        [phi(A x) + phi*(s u) - s u'A x] + [r(x) + r*(-s A'u) + s (A'u)'x].
+        """
+        f, r, y = self.f, self.r, self.centred(x)
+        if isinstance(f, HasSmoothDual) and isinstance(r, HasPenaltyDual):
+            z = f.rows(y)
+            value, g = f.value_at(z), f.grad_at(z)
+            scale = f.dual_scale(z, *r.dual_range(g))
+            gap = f.fenchel_young(z, scale) + r.fenchel_young(y, g, scale)
+        else:
+            value, g = f.value_and_grad(y)
+            gap = torch.full_like(value, torch.inf)
+        return Certificate(value + r.value(y), gap, self._distance(y, g))
+
+    def _distance(self, y: Vectors, g: Vectors) -> Scalars:
+        """max_j dist(-g_j, subdifferential of r_j at y_j)."""
+        low, high = self.r.subdiff(y)
         return torch.maximum(low + g, -g - high).clamp(min=0).amax(1)
 
     def scale(self) -> tuple[Scalars, Scalars]:

@@ -14,7 +14,7 @@ from sureprox.errors import InputError
 from sureprox.problems import checks
 from sureprox.problems.batch import BatchData
 from sureprox.problems.linear import LinearMap
-from sureprox.types import Rows, Scalars, Vectors
+from sureprox.types import Rows, Scalars, Steps, Vectors
 
 
 class Smooth(BatchData):
@@ -42,6 +42,10 @@ class Smooth(BatchData):
         """f(x) and grad f(x); where they share a product with A, it is computed once."""
         return self.value(x), self.grad(x)
 
+    def gradient_step(self, x: Vectors, step: Steps) -> Vectors:
+        """x - s grad f(x)."""
+        return torch.addcmul(x, step, self.grad(x), value=-1)
+
     @abstractmethod
     def lipschitz(self, exact: bool = False) -> Scalars:
         """L with |grad f(x) - grad f(y)| <= L |x - y|."""
@@ -49,19 +53,34 @@ class Smooth(BatchData):
 
 @runtime_checkable
 class HasSmoothDual(Protocol):
-    """f(x) = phi(A x): what the duality gap needs to know about phi, at the dual point s grad phi(A x)."""
+    """f(x) = phi(A x): what the duality gap needs to know about phi, at the dual point s u, u = grad phi(A x).
 
-    def dual_scale(self, x: Vectors, low: Scalars, high: Scalars) -> Scalars:
-        """The best s in [low, high] (or a good one) for which phi* is finite at s grad phi(A x)."""
+    All of it is computed from z = rows(x), so that a point costs one product with A and one with A'.
+    """
+
+    def rows(self, x: Vectors) -> Rows:
+        """z: A x, or what phi makes of it first, such as A x - b."""
         ...
 
-    def fenchel_young(self, x: Vectors, scale: Scalars) -> Scalars:
-        """phi(z) + phi*(s u) - s <u, z> >= 0 with z = A x, u = grad phi(z), computed without cancellation."""
+    def value_at(self, z: Rows) -> Scalars:
+        """f(x)."""
+        ...
+
+    def grad_at(self, z: Rows) -> Vectors:
+        """grad f(x) = A'u."""
+        ...
+
+    def dual_scale(self, z: Rows, low: Scalars, high: Scalars) -> Scalars:
+        """The best s in [low, high] (or a good one) for which phi* is finite at s u."""
+        ...
+
+    def fenchel_young(self, z: Rows, scale: Scalars) -> Scalars:
+        """phi(A x) + phi*(s u) - s <u, A x> >= 0, computed without cancellation."""
         ...
 
 
 class LinearModel(Smooth):
-    """f(x) = phi(A x), one A per instance (B, m, n) or one for all (m, n)."""
+    """f(x) = phi(A x), one A per instance (B, m, n) or one for all (m, n); everything is a function of z = rows(x)."""
 
     A: Tensor
 
@@ -72,6 +91,28 @@ class LinearModel(Smooth):
     @property
     def m(self) -> int:
         return self.A.shape[-2]
+
+    @abstractmethod
+    def rows(self, x: Vectors) -> Rows:
+        """z: A x, or what phi makes of it first, such as A x - b."""
+
+    @abstractmethod
+    def value_at(self, z: Rows) -> Scalars:
+        """f(x)."""
+
+    @abstractmethod
+    def grad_at(self, z: Rows) -> Vectors:
+        """grad f(x)."""
+
+    def value(self, x: Vectors) -> Scalars:
+        return self.value_at(self.rows(x))
+
+    def grad(self, x: Vectors) -> Vectors:
+        return self.grad_at(self.rows(x))
+
+    def value_and_grad(self, x: Vectors) -> tuple[Scalars, Vectors]:
+        z = self.rows(x)
+        return self.value_at(z), self.grad_at(z)
 
     @abstractmethod
     def curvature_weights(self, x: Vectors) -> Rows:
@@ -99,19 +140,21 @@ class LeastSquares(LinearModel):
     def shape(self) -> tuple[int, int]:
         return self.b.shape[0], self.A.shape[-1]
 
-    def residual(self, x: Vectors) -> Rows:
-        """A x - b."""
-        return self.map.forward(x) - self.b
+    def rows(self, x: Vectors) -> Rows:
+        """The residual A x - b."""
+        return self.map.residual(x, self.b)
 
-    def value(self, x: Vectors) -> Scalars:
-        return 0.5 * self.residual(x).square().sum(1)
+    def value_at(self, z: Rows) -> Scalars:
+        return 0.5 * z.square().sum(1)
 
-    def grad(self, x: Vectors) -> Vectors:
-        return self.map.adjoint(self.residual(x))
+    def grad_at(self, z: Rows) -> Vectors:
+        return self.map.adjoint(z)
 
-    def value_and_grad(self, x: Vectors) -> tuple[Scalars, Vectors]:
-        residual = self.residual(x)
-        return 0.5 * residual.square().sum(1), self.map.adjoint(residual)
+    def gradient_step(self, x: Vectors, step: Steps) -> Vectors:
+        """x + A'(-s (A x - b)); one step per instance moves into the product, one per coordinate cannot."""
+        if step.shape[1] > 1:
+            return super().gradient_step(x, step)
+        return self.map.add_adjoint(x, -step * self.rows(x))
 
     def lipschitz(self, exact: bool = False) -> Scalars:
         """lambda_max(A'A), estimated from 32 products (see `largest_eigenvalue`) or exact by singular values."""
@@ -120,20 +163,19 @@ class LeastSquares(LinearModel):
     def curvature_weights(self, x: Vectors) -> Rows:
         return torch.ones_like(self.b)
 
-    def dual_scale(self, x: Vectors, low: Scalars, high: Scalars) -> Scalars:
-        """argmax_s of the dual value s <rho, b> - s^2 |rho|^2 / 2 on [low, high], rho = b - A x."""
-        rho = -self.residual(x)
-        square = rho.square().sum(1)
-        best = torch.where(square > 0, (rho * self.b).sum(1) / square.clamp(min=_tiny(square)), 1.0)
+    def dual_scale(self, z: Rows, low: Scalars, high: Scalars) -> Scalars:
+        """argmax_s of the dual value -s <z, b> - s^2 |z|^2 / 2 on [low, high]."""
+        square = z.square().sum(1)
+        best = torch.where(square > 0, -(z * self.b).sum(1) / square.clamp(min=_tiny(square)), 1.0)
         return torch.minimum(torch.maximum(best, low), high)
 
-    def fenchel_young(self, x: Vectors, scale: Scalars) -> Scalars:
-        """1/2 (1 - s)^2 |A x - b|^2."""
-        return 0.5 * ((1 - scale).unsqueeze(1) * self.residual(x)).square().sum(1)
+    def fenchel_young(self, z: Rows, scale: Scalars) -> Scalars:
+        """1/2 (1 - s)^2 |z|^2."""
+        return 0.5 * ((1 - scale).unsqueeze(1) * z).square().sum(1)
 
 
 class Logistic(LinearModel):
-    """f(x) = mean_i [log(1 + e^{z_i}) - y_i z_i], z = A x, y_i in {0, 1}; L = curvature * lambda_max(A'A) / m.
+    """f(x) = mean_i [log(1 + e^{t_i}) - y_i t_i], t = A x, y_i in {0, 1}; L = curvature * lambda_max(A'A) / m.
 
     The second derivative of log(1 + e^z) is at most 1/4, so `curvature=0.25` is the sharp constant. The paper uses
     `curvature=1.0`, a valid bound four times too large.
@@ -152,17 +194,16 @@ class Logistic(LinearModel):
     def shape(self) -> tuple[int, int]:
         return self.y.shape[0], self.A.shape[-1]
 
-    def value(self, x: Vectors) -> Scalars:
-        # log(1 + e^z) - y z = log(1 + e^u), u = (1 - 2y) z: nothing cancels, for any margin
-        return _log1pexp(self._flipped(x)).mean(1)
+    def rows(self, x: Vectors) -> Rows:
+        """(1 - 2y) A x: how far on the wrong side of the boundary each row is."""
+        return (1 - 2 * self.y) * self.map.forward(x)
 
-    def grad(self, x: Vectors) -> Vectors:
-        sign = 1 - 2 * self.y
-        return self.map.adjoint(sign * torch.sigmoid(self._flipped(x))) / self.m
+    def value_at(self, z: Rows) -> Scalars:
+        # log(1 + e^t) - y t = log(1 + e^z) with t = A x, z = (1 - 2y) t: nothing cancels, for any margin
+        return _log1pexp(z).mean(1)
 
-    def value_and_grad(self, x: Vectors) -> tuple[Scalars, Vectors]:
-        u = self._flipped(x)
-        return _log1pexp(u).mean(1), self.map.adjoint((1 - 2 * self.y) * torch.sigmoid(u)) / self.m
+    def grad_at(self, z: Rows) -> Vectors:
+        return self.map.adjoint((1 - 2 * self.y) * torch.sigmoid(z)) / self.m
 
     def lipschitz(self, exact: bool = False) -> Scalars:
         """curvature * lambda_max(A'A) / m, estimated from 32 products (see `largest_eigenvalue`) or exact."""
@@ -170,27 +211,23 @@ class Logistic(LinearModel):
 
     def curvature_weights(self, x: Vectors) -> Rows:
         """sigma (1 - sigma) / m."""
-        u = self._flipped(x)
-        return torch.sigmoid(u) * torch.sigmoid(-u) / self.m
+        z = self.rows(x)
+        return torch.sigmoid(z) * torch.sigmoid(-z) / self.m
 
-    def dual_scale(self, x: Vectors, low: Scalars, high: Scalars) -> Scalars:
+    def dual_scale(self, z: Rows, low: Scalars, high: Scalars) -> Scalars:
         """The largest admissible s <= 1: s = 1 is the optimal dual direction, phi* needs 0 <= s <= 1."""
         return torch.minimum(high, torch.ones_like(high)).clamp(min=0)
 
-    def fenchel_young(self, x: Vectors, scale: Scalars) -> Scalars:
+    def fenchel_young(self, z: Rows, scale: Scalars) -> Scalars:
         """mean_i KL(v_i | sigma_i) with v = y + s (sigma - y).
 
-        With u = (1 - 2y) z, e = sigmoid(u), w = s e: KL = w log s + (1 - w) log(1 + (1 - s) e^u), where the last
-        logarithm is that of (1 - w)/(1 - e).
+        With e = sigmoid(z), w = s e: KL = w log s + (1 - w) log(1 + (1 - s) e^z), where the last logarithm is that of
+        (1 - w)/(1 - e).
         """
-        u = self._flipped(x)
         s = scale.unsqueeze(1)
-        w = s * torch.sigmoid(u)
-        divergence = torch.xlogy(w, s) + (1 - w) * _log1pexp(u + torch.log1p(-s))
+        w = s * torch.sigmoid(z)
+        divergence = torch.xlogy(w, s) + (1 - w) * _log1pexp(z + torch.log1p(-s))
         return divergence.mean(1).clamp(min=0)
-
-    def _flipped(self, x: Vectors) -> Rows:
-        return (1 - 2 * self.y) * self.map.forward(x)
 
 
 def _log1pexp(u: Tensor) -> Tensor:

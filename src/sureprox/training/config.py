@@ -1,9 +1,10 @@
 """What a training run is: a frozen config, the recipe around it, presets, and their TOML form."""
 
 import difflib
+import inspect
 import tomllib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -135,9 +136,10 @@ class Recipe:
         }
 
 
-def family_dict(family: Any) -> dict[str, Any]:
-    """A family by name and numbers, as in TOML and in cards."""
-    return {"name": family.name} | asdict(family)
+def family_dict(family: Family) -> dict[str, Any]:
+    """A family by name and numbers, as in TOML and in cards; one of the user's own need not have either."""
+    name = getattr(family, "name", type(family).__name__)
+    return {"name": name} | (asdict(family) if is_dataclass(family) else {})
 
 
 def config_dict(config: TrainingConfig | LayerwiseConfig) -> dict[str, Any]:
@@ -163,7 +165,7 @@ def preset_names() -> list[str]:
     return [f"lasso-{number}" for number in settings()] + ["logistic", "tiny"]
 
 
-def preset(name: str, optimizer: str = "go-math-l2o", **arguments: Any) -> Recipe:
+def preset(name: str, optimizer: str = "go-math-l2o", /, **arguments: Any) -> Recipe:
     """The paper's recipe for one optimizer: "lasso-1" ... "lasso-24" (7 is the default), "logistic", "tiny".
 
     As in the paper the gradient is clipped for GO-Math-L2O only, the memory of the LSTM starts from a standard normal
@@ -171,8 +173,9 @@ def preset(name: str, optimizer: str = "go-math-l2o", **arguments: Any) -> Recip
     """
     if name not in preset_names():
         raise ConfigError(f"preset is {name!r}; {_suggest(name, preset_names())}")
-    if optimizer not in KINDS:
+    if optimizer not in list(KINDS):
         raise ConfigError(f"optimizer is {optimizer!r}; {_suggest(optimizer, sorted(KINDS))}")
+    _known("arguments", arguments, list(inspect.signature(KINDS[optimizer]).parameters))
     clip = 1.0 if optimizer == "go-math-l2o" else 0.0
     family: Any
     if name == "logistic":
@@ -194,6 +197,7 @@ def preset(name: str, optimizer: str = "go-math-l2o", **arguments: Any) -> Recip
         return Recipe(
             optimizer, arguments, family, replace(layerwise, layers=arguments.get("layers", layerwise.layers))
         )
+    arguments = {"initial_state": "random"} | arguments  # what the memory is like in training
     return Recipe(optimizer, arguments, family, replace(config, clip=clip))
 
 
@@ -212,14 +216,13 @@ def read_recipe(path: str | Path) -> Recipe:
     for key in ("arguments", "family", "training"):
         if not isinstance(content.get(key, {}), dict):
             raise ConfigError(f"config key {key!r} must be a table: [{key}]")
-    base = preset(
-        content.get("preset", "lasso-7"), content.get("optimizer", "go-math-l2o"), **content.get("arguments", {})
-    )
-    training = content.get("training", {})
+    arguments, training = content.get("arguments", {}), content.get("training", {})
+    base = preset(content.get("preset", "lasso-7"), content.get("optimizer", "go-math-l2o"), **arguments)
     _known("training", training, [f.name for f in fields(base.training)])
-    return replace(
-        base, family=_family(content.get("family", {}), base.family), training=replace(base.training, **training)
-    )
+    family = _family(content.get("family", {}), base.family)
+    if base.optimizer == "ada-lista":
+        base = replace(base, arguments={**base.arguments, "m": arguments.get("m", family.m)})
+    return replace(base, family=family, training=replace(base.training, **training))
 
 
 def _check_types(config: Any) -> None:
@@ -255,7 +258,7 @@ def _check_common(config: Any) -> None:
 def _family(table: Mapping[str, Any], default: Any) -> Any:
     numbers = {key: value for key, value in table.items() if key != "name"}
     name = table.get("name", default.name)
-    if name not in FAMILIES:
+    if name not in list(FAMILIES):
         raise ConfigError(f"family is {name!r}; {_suggest(name, sorted(FAMILIES))}")
     known = {f.name: f.type for f in fields(FAMILIES[name])}
     _known("family", numbers, list(known))
