@@ -8,12 +8,12 @@ import torch
 
 from sureprox.errors import ConfigError
 from sureprox.optimizers import AdaLISTA, LearnedOptimizer
-from sureprox.problems import Family
+from sureprox.problems import Family, LogisticFamily
 from sureprox.training.config import LayerwiseConfig, Recipe, TrainingConfig
 from sureprox.training.events import Listener
 from sureprox.training.layerwise import LayerwiseRun
 from sureprox.training.run import TrainingResult
-from sureprox.training.unrolled import UnrolledRun
+from sureprox.training.unrolled import BACKENDS, UnrolledRun
 
 
 def train(
@@ -41,11 +41,39 @@ def train(
         raise ConfigError(f"optimizer is a {type(optimizer).__name__}, which has no weights to train")
     if not isinstance(config, TrainingConfig | LayerwiseConfig):
         raise ConfigError(f"config is a {type(config).__name__}; pass a TrainingConfig or use sureprox.training.preset")
-    place = torch.device(device if device is not None else "cuda" if torch.cuda.is_available() else "cpu")
+    _check_fit(optimizer, family, config)
+    if backend not in BACKENDS:
+        raise ConfigError(f"backend is {backend!r}; choose one of {', '.join(BACKENDS)}")
+    if tensorboard and out is None:
+        raise ConfigError("tensorboard needs an output directory; pass out=...")
+    place = _device(device)
     recipe = Recipe(optimizer.kind, optimizer.arguments, family, config)
     common = (recipe, optimizer, place, _directory(out), list(listeners), tensorboard)
     run = LayerwiseRun(*common) if isinstance(optimizer, AdaLISTA) else UnrolledRun(backend, *common)
     return run.go()
+
+
+def _check_fit(optimizer: LearnedOptimizer[Any], family: Family, config: TrainingConfig | LayerwiseConfig) -> None:
+    """Ada-LISTA needs a LayerwiseConfig with its layers and LASSO with its rows, all others a TrainingConfig."""
+    wanted = LayerwiseConfig if isinstance(optimizer, AdaLISTA) else TrainingConfig
+    if not isinstance(config, wanted):
+        raise ConfigError(f"{optimizer.kind} is trained with a {wanted.__name__}, not a {type(config).__name__}")
+    if isinstance(optimizer, AdaLISTA) and isinstance(config, LayerwiseConfig):
+        if config.layers != optimizer.layers:
+            raise ConfigError(f"layers is {config.layers}; this AdaLISTA has {optimizer.layers}")
+        if isinstance(family, LogisticFamily) or getattr(family, "m", optimizer.m) != optimizer.m:
+            raise ConfigError(f"this AdaLISTA is for LASSO with {optimizer.m} rows; it cannot be trained on {family}")
+
+
+def _device(name: torch.device | str | None) -> torch.device:
+    """The device of this name, known to exist; by default a GPU if there is one."""
+    if name is None:
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        torch.empty(0, device=name)
+    except (RuntimeError, AssertionError) as error:
+        raise ConfigError(f"device {str(name)!r} cannot be used: {str(error).splitlines()[0]}") from None
+    return torch.device(name)
 
 
 def _directory(out: str | Path | None) -> Path | None:

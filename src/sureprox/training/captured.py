@@ -61,7 +61,7 @@ class CapturedSegments:
         self.state: State = replace(state, **{name: getattr(state, name).clone() for name in self.names})
         self.course = Course(problem.device)
         self.course.begin(self.problem, x0)
-        before = [p.detach().clone() for p in self.meta.parameters], self.meta.state()
+        before = self.meta.weights(), self.meta.state()
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
@@ -75,9 +75,7 @@ class CapturedSegments:
         self.graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self.graph):
             self.outcome = self._segment()
-        with torch.no_grad():
-            for parameter, value in zip(self.meta.parameters, before[0], strict=True):
-                parameter.copy_(value)
+        self.meta.put(before[0])
         self.meta.load(before[1])
         if generator is not None and random is not None:
             generator.set_state(random)

@@ -15,7 +15,8 @@ class JsonLog:
     def __init__(self, path: Path, keep_bytes: int) -> None:
         self.path = path
         self.file = path.open("r+b" if path.exists() else "w+b")
-        self.file.truncate(keep_bytes)
+        length = self.file.seek(0, 2)
+        self.file.truncate(min(keep_bytes, length))  # shorter if somebody has removed the log
         self.file.seek(0, 2)
 
     def __call__(self, event: Event) -> None:
@@ -45,13 +46,14 @@ class TensorBoard:
     def __init__(self, directory: Path) -> None:
         from torch.utils.tensorboard import SummaryWriter
 
-        self.writer = SummaryWriter(str(directory))  # type: ignore[no-untyped-call]
+        self.writer = SummaryWriter(str(directory))
 
     def __call__(self, event: Event) -> None:
         if event["event"] in ("batch", "validation"):
             for name, value in event.items():
                 if isinstance(value, float):
                     tag = f"{event['event']}/{name}"
-                    self.writer.add_scalar(tag, value, event["batch"])  # type: ignore[no-untyped-call]
-        if event["event"] == "end":
-            self.writer.close()  # type: ignore[no-untyped-call]
+                    self.writer.add_scalar(tag, value, event["batch"])
+
+    def close(self) -> None:
+        self.writer.close()

@@ -5,8 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sureprox.errors import ConfigError
-from sureprox.optimizers import FISTA, AdaLISTA, State
+from sureprox.optimizers import FISTA, State
 from sureprox.problems import Problem
 from sureprox.solve import iterate, solve
 from sureprox.training.config import LayerwiseConfig
@@ -22,10 +21,7 @@ class LayerwiseRun(TrainingRun):
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        if not isinstance(self.optimizer, AdaLISTA) or not isinstance(self.config, LayerwiseConfig):
-            raise ConfigError("layer-by-layer training is for AdaLISTA with a LayerwiseConfig")
-        if self.config.layers != self.optimizer.layers:
-            raise ConfigError(f"layers is {self.config.layers}; this AdaLISTA has {self.optimizer.layers}")
+        assert isinstance(self.config, LayerwiseConfig)
         generator = torch.Generator(self.device).manual_seed(self.config.seed)
         self.pool = [self._draw(self.config.batch, generator) for _ in range(self.config.pool)]
         self.held_out = self._draw(self.config.validation, self.validation_generator())

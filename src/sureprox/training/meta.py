@@ -28,25 +28,36 @@ class MetaAdam:
 
     @torch.no_grad()
     def update(self, gradients: Sequence[Tensor], sound: Tensor) -> Tensor:
-        """Take one step where `sound` and the gradient is finite; returns (norm of the gradient, whether taken)."""
+        """Take one step where `sound` and the square of the gradient, once clipped, is finite in its precision.
+
+        Returns (norm of the gradient, whether taken).
+        """
         gradient = torch.cat([g.reshape(-1) for g in gradients])
         norm = torch.linalg.vector_norm(gradient, dtype=torch.float64)  # the square of a large one overflows float32
-        sound = sound & torch.isfinite(norm)
-        if self.clip > 0:
-            gradient = gradient * (self.clip / (norm + 1e-6)).clamp(max=1.0).to(gradient.dtype)
+        factor = (self.clip / (norm + 1e-6)).clamp(max=1.0) if self.clip > 0 else torch.ones_like(norm)
+        sound = sound & ((factor * norm).square() <= torch.finfo(gradient.dtype).max)
+        gradient = gradient * factor.to(gradient.dtype)
         count = self.count + 1
         mean = BETA1 * self.mean + (1 - BETA1) * gradient
         square = BETA2 * self.square + (1 - BETA2) * gradient.square()
         corrected = torch.sqrt(square / (1 - BETA2**count).to(square.dtype)) + EPS
         move = (self.rate / (1 - BETA1**count)).to(mean.dtype) * mean / corrected
-        weights = torch.cat([p.reshape(-1) for p in self.parameters])
-        weights = torch.where(sound, weights - move, weights)
-        for parameter, part in zip(self.parameters, weights.split([p.numel() for p in self.parameters]), strict=True):
-            parameter.copy_(part.view_as(parameter))
+        weights = self.weights()
+        self.put(torch.where(sound, weights - move, weights))
         self.mean.copy_(torch.where(sound, mean, self.mean))
         self.square.copy_(torch.where(sound, square, self.square))
         self.count.copy_(torch.where(sound, count, self.count))
         return torch.stack([norm, sound.double()])
+
+    @torch.no_grad()
+    def weights(self) -> Tensor:
+        """All weights as one vector of their own memory."""
+        return torch.cat([p.reshape(-1) for p in self.parameters])
+
+    @torch.no_grad()
+    def put(self, weights: Tensor) -> None:
+        for parameter, part in zip(self.parameters, weights.split([p.numel() for p in self.parameters]), strict=True):
+            parameter.copy_(part.view_as(parameter))
 
     def state(self) -> dict[str, Tensor]:
         return {"mean": self.mean.clone(), "square": self.square.clone(), "count": self.count.clone()}

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from sureprox.errors import ConfigError, TrainingError
+from sureprox.errors import TrainingError
 from sureprox.optimizers import LearnedOptimizer, save
 from sureprox.training.checkpoint import Checkpoint, Progress
 from sureprox.training.config import Recipe
@@ -73,11 +73,10 @@ class TrainingRun(ABC):
         self.stop = threading.Event()
         self._resume()
         self.log = JsonLog(out / "log.jsonl", self.progress.log_bytes) if out else None
-        self.listeners = [*([self.log] if self.log else []), *listeners]
-        if tensorboard:
-            if out is None:
-                raise ConfigError("tensorboard needs an output directory; pass out=...")
-            self.listeners.append(TensorBoard(out / "tensorboard"))
+        self.files: list[JsonLog | TensorBoard] = [self.log] if self.log else []
+        if tensorboard and out:
+            self.files.append(TensorBoard(out / "tensorboard"))
+        self.listeners = [*self.files, *listeners]
 
     @abstractmethod
     def learn(self) -> Tensor:
@@ -93,6 +92,8 @@ class TrainingRun(ABC):
 
     def go(self) -> TrainingResult:
         config, progress = self.config, self.progress
+        if progress.batch == 0:  # so that the first weights are known, however soon the run is killed
+            self._checkpoint()
         self.tell("start", backend=self.backend_name, device=str(self.device), recipe=self.recipe.as_dict())
         began, spent = time.perf_counter(), progress.seconds
         try:
@@ -110,8 +111,8 @@ class TrainingRun(ABC):
                         self._checkpoint()
             return self._end()
         finally:
-            if self.log is not None:
-                self.log.close()
+            for file in self.files:
+                file.close()
 
     def tell(self, kind: str, **about: Any) -> None:
         about = {key: float(f"{value:.7g}") if isinstance(value, float) else value for key, value in about.items()}
@@ -146,6 +147,7 @@ class TrainingRun(ABC):
         progress.in_a_row = progress.in_a_row + 1 if failed else 0
         if progress.failures > self.config.max_failures:
             self._checkpoint()
+            self._take(self.best_weights)
             raise TrainingError(
                 f"{progress.failures} batches had a non-finite loss or gradient, more than max_failures = "
                 f"{self.config.max_failures}; lower the learning rate or clip the gradient (best weights are kept)"
@@ -241,8 +243,8 @@ def _interruptible(stop: threading.Event) -> Iterator[None]:
     try:
         yield
     finally:
-        for number, handler in earlier.items():
-            signal.signal(number, handler)
+        for known, handler in earlier.items():
+            signal.signal(known, handler)
 
 
 def _finite(value: float) -> float | None:

@@ -6,7 +6,6 @@ from typing import Any, TypeVar
 from torch import Tensor
 
 from sureprox.backends import Compiled, compiler_available
-from sureprox.errors import ConfigError
 from sureprox.optimizers import InitialState, Optimizer
 from sureprox.training.captured import CapturedSegments
 from sureprox.training.config import TrainingConfig
@@ -23,10 +22,7 @@ class UnrolledRun(TrainingRun):
 
     def __init__(self, backend: str, *args: Any) -> None:
         super().__init__(*args)
-        if not isinstance(self.config, TrainingConfig):
-            raise ConfigError(
-                f"{self.recipe.optimizer} is trained with a TrainingConfig, not {type(self.config).__name__}"
-            )
+        assert isinstance(self.config, TrainingConfig)
         self.weights = self.config.loss.weights(self.config.segment)
         self.count = self.config.length // self.config.segment
         # what is trained: the same weights, perhaps started from another memory
@@ -39,14 +35,16 @@ class UnrolledRun(TrainingRun):
         self.validation_state = self.optimizer.init(self.validation, x0, generator=generator)
 
     def learn(self) -> Tensor:
-        # on a second attempt (see `attempt`) the same problems must come again
-        before = self.generator.get_state()
+        # a second attempt (see `attempt`) must start where the first one did
+        random, weights, meta = self.generator.get_state(), self.meta.weights(), self.meta.state()
         try:
             problem = self.family.sample(self.config.batch, self.generator, self.dtype)
             x0 = self.family.start(self.config.batch, self.generator, self.dtype)
             return self.segments.run(problem, x0, self.count, generator=self.generator)
         except Exception:
-            self.generator.set_state(before)
+            self.generator.set_state(random)
+            self.meta.put(weights)
+            self.meta.load(meta)
             raise
 
     def validate(self) -> tuple[Tensor, Tensor]:
@@ -60,12 +58,13 @@ class UnrolledRun(TrainingRun):
         except Exception as error:
             if self.backend_name == "plain":
                 raise
-            reason = str(error).splitlines()[0] if str(error) else ""
-            self.tell(
-                "note", text=f"{self.backend_name} failed ({type(error).__name__}: {reason}): going on with plain"
-            )
-            self._use_plain()
+            self._fall_back(error)
             return work()
+
+    def _fall_back(self, error: Exception) -> None:
+        reason = str(error).splitlines()[0] if str(error) else ""
+        self.tell("note", text=f"{self.backend_name} failed ({type(error).__name__}: {reason}): going on with plain")
+        self._use_plain()
 
     def _use_plain(self) -> None:
         self.backend_name = "plain"
@@ -73,8 +72,6 @@ class UnrolledRun(TrainingRun):
         self.segments: PlainSegments | CapturedSegments = PlainSegments(self.trainee, self.meta, self.weights)
 
     def _choose(self, backend: str) -> None:
-        if backend not in BACKENDS:
-            raise ConfigError(f"backend is {backend!r}; choose one of {', '.join(BACKENDS)}")
         assert isinstance(self.config, TrainingConfig)
         on_gpu = self.device.type == "cuda"
         if backend == "auto":
@@ -88,9 +85,15 @@ class UnrolledRun(TrainingRun):
             self.tell("note", text=f"no compiler for {self.device.type} found: training with plain PyTorch")
         else:
             self.backend_name = backend
-            if backend == "graph":
-                self.segments = CapturedSegments(self.trainee, self.meta, self.weights)
-                self.stepper = self.segments.optimizer
-            else:
-                self.stepper = Compiled(self.trainee)
-                self.segments = PlainSegments(self.stepper, self.meta, self.weights)
+            try:
+                self._use_fast()
+            except Exception as error:  # torch.compile refuses some versions of Python at once
+                self._fall_back(error)
+
+    def _use_fast(self) -> None:
+        if self.backend_name == "graph":
+            captured = CapturedSegments(self.trainee, self.meta, self.weights)
+            self.stepper, self.segments = captured.optimizer, captured
+        else:
+            self.stepper = Compiled(self.trainee)
+            self.segments = PlainSegments(self.stepper, self.meta, self.weights)
