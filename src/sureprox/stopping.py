@@ -38,14 +38,11 @@ class StoppingRule:
 
     @torch.no_grad()
     def measure(self, x: Tensor) -> Measurement:
-        x = x.double()
-        objective = self.problem.objective(x)
-        kkt = self.problem.kkt_residual(x)
-        known = self.problem.has_duality_gap
-        gap = self.problem.duality_gap(x) if known else torch.full_like(objective, torch.inf)
-        small_gap = gap <= self.tol * torch.maximum(objective - gap, self.tol * self.floor)
-        small_kkt = kkt <= self.tol * self.gradient
-        return Measurement(objective, gap, kkt, torch.where(self.by_gap, small_gap, small_kkt))
+        seen = self.problem.certificate(x.double())
+        small_gap = seen.gap <= self.tol * torch.maximum(seen.objective - seen.gap, self.tol * self.floor)
+        small_kkt = seen.kkt <= self.tol * self.gradient
+        converged = torch.where(self.by_gap, small_gap, small_kkt)
+        return Measurement(seen.objective, seen.gap, seen.kkt, converged)
 
     def select(self, index: Tensor) -> "StoppingRule":
         part = object.__new__(StoppingRule)
