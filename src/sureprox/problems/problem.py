@@ -122,7 +122,7 @@ class Problem:
         return self._distance(self.centred(x), self.grad(x))
 
     def certificate(self, x: Vectors) -> Certificate:
-        """Objective, duality gap and KKT residual from two products: A x and A'u, u = grad phi(A x).
+        """Objective, duality gap and KKT residual, which share A x and the gradient A'u, u = grad phi(A x).
 
         With f(x) = phi(A x), the dual point s u and s chosen so that it is feasible, primal minus dual value is the
         sum of two Fenchel-Young gaps, each a sum of non-negative terms, so nothing cancels:
@@ -130,8 +130,8 @@ class Problem:
         """
         f, r, y = self.f, self.r, self.centred(x)
         if isinstance(f, HasSmoothDual) and isinstance(r, HasPenaltyDual):
-            z = f.rows(y)
-            value, g = f.value_at(z), f.grad_at(z)
+            z, g = f.inner(y), f.grad(y)
+            value = f.value_at(z)
             scale = f.dual_scale(z, *r.dual_range(g))
             gap = f.fenchel_young(z, scale) + r.fenchel_young(y, g, scale)
         else:

@@ -55,19 +55,15 @@ class Smooth(BatchData):
 class HasSmoothDual(Protocol):
     """f(x) = phi(A x): what the duality gap needs to know about phi, at the dual point s u, u = grad phi(A x).
 
-    All of it is computed from z = rows(x), so that a point costs one product with A and one with A'.
+    All of it is computed from z = inner(x), so that one product with A serves them all.
     """
 
-    def rows(self, x: Vectors) -> Rows:
+    def inner(self, x: Vectors) -> Rows:
         """z: A x, or what phi makes of it first, such as A x - b."""
         ...
 
     def value_at(self, z: Rows) -> Scalars:
         """f(x)."""
-        ...
-
-    def grad_at(self, z: Rows) -> Vectors:
-        """grad f(x) = A'u."""
         ...
 
     def dual_scale(self, z: Rows, low: Scalars, high: Scalars) -> Scalars:
@@ -80,7 +76,7 @@ class HasSmoothDual(Protocol):
 
 
 class LinearModel(Smooth):
-    """f(x) = phi(A x), one A per instance (B, m, n) or one for all (m, n); everything is a function of z = rows(x)."""
+    """f(x) = phi(A x), one A per instance (B, m, n) or one for all (m, n); everything is a function of z = inner(x)."""
 
     A: Tensor
 
@@ -93,7 +89,7 @@ class LinearModel(Smooth):
         return self.A.shape[-2]
 
     @abstractmethod
-    def rows(self, x: Vectors) -> Rows:
+    def inner(self, x: Vectors) -> Rows:
         """z: A x, or what phi makes of it first, such as A x - b."""
 
     @abstractmethod
@@ -105,13 +101,13 @@ class LinearModel(Smooth):
         """grad f(x)."""
 
     def value(self, x: Vectors) -> Scalars:
-        return self.value_at(self.rows(x))
+        return self.value_at(self.inner(x))
 
     def grad(self, x: Vectors) -> Vectors:
-        return self.grad_at(self.rows(x))
+        return self.grad_at(self.inner(x))
 
     def value_and_grad(self, x: Vectors) -> tuple[Scalars, Vectors]:
-        z = self.rows(x)
+        z = self.inner(x)
         return self.value_at(z), self.grad_at(z)
 
     @abstractmethod
@@ -140,7 +136,7 @@ class LeastSquares(LinearModel):
     def shape(self) -> tuple[int, int]:
         return self.b.shape[0], self.A.shape[-1]
 
-    def rows(self, x: Vectors) -> Rows:
+    def inner(self, x: Vectors) -> Rows:
         """The residual A x - b."""
         return self.map.residual(x, self.b)
 
@@ -154,7 +150,7 @@ class LeastSquares(LinearModel):
         """x + A'(-s (A x - b)); one step per instance moves into the product, one per coordinate cannot."""
         if step.shape[1] > 1:
             return super().gradient_step(x, step)
-        return self.map.add_adjoint(x, -step * self.rows(x))
+        return self.map.add_adjoint(x, -step * self.inner(x))
 
     def lipschitz(self, exact: bool = False) -> Scalars:
         """lambda_max(A'A), estimated from 32 products (see `largest_eigenvalue`) or exact by singular values."""
@@ -194,7 +190,7 @@ class Logistic(LinearModel):
     def shape(self) -> tuple[int, int]:
         return self.y.shape[0], self.A.shape[-1]
 
-    def rows(self, x: Vectors) -> Rows:
+    def inner(self, x: Vectors) -> Rows:
         """(1 - 2y) A x: how far on the wrong side of the boundary each row is."""
         return (1 - 2 * self.y) * self.map.forward(x)
 
@@ -211,7 +207,7 @@ class Logistic(LinearModel):
 
     def curvature_weights(self, x: Vectors) -> Rows:
         """sigma (1 - sigma) / m."""
-        z = self.rows(x)
+        z = self.inner(x)
         return torch.sigmoid(z) * torch.sigmoid(-z) / self.m
 
     def dual_scale(self, z: Rows, low: Scalars, high: Scalars) -> Scalars:
