@@ -14,7 +14,7 @@ from rich.console import Console
 import sureprox as sp
 from sureprox import demo
 from sureprox.errors import InputError
-from sureprox.optimizers import FISTA, ISTA, State
+from sureprox.optimizers import FISTA, ISTA, GoMathL2O, State, weights
 from sureprox.problems import LassoFamily, Problem
 
 FAMILY = LassoFamily(m=20, n=40, nonzeros=4)
@@ -96,3 +96,21 @@ def test_table_has_every_optimizer_and_scenario(curves: list[demo.Curve]) -> Non
 def test_impossible_sizes_are_refused(batch: int, max_iter: int) -> None:
     with pytest.raises(InputError, match="at least 1"):
         demo.race({"ISTA": ISTA()}, FAMILY, batch=batch, max_iter=max_iter)
+
+
+def test_learned_optimizers_take_part_where_their_weights_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(weights, "PRETRAINED", tmp_path / "pretrained")
+    classical = ["ISTA", "FISTA", "FISTA with restart"]
+    assert list(demo.contestants()) == classical
+    assert demo.missing() == ["GO-Math-L2O", "L2O-PA"]
+    sp.save(GoMathL2O(hidden=4), tmp_path / "pretrained" / "go-math-l2o" / "lasso")
+    assert list(demo.contestants()) == [*classical, "GO-Math-L2O"]
+    monkeypatch.setattr(demo, "LassoFamily", lambda: FAMILY)
+    demo.demo(tmp_path / "demo.png", max_iter=2, batch=2)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1] == "L2O-PA is not among the pretrained optimizers yet"
+    assert sum("GO-Math-L2O is not" in line for line in lines) == 0
+    assert sum(line.strip().startswith("GO-Math-L2O ") for line in lines) == len(demo.SCENARIOS)
+    assert (tmp_path / "demo.png").exists()

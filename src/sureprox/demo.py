@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from sureprox.errors import InputError
-from sureprox.optimizers import FISTA, ISTA, Optimizer
+from sureprox.optimizers import FISTA, ISTA, Optimizer, load, pretrained
 from sureprox.problems import LassoFamily
 from sureprox.problems.families import Family
 from sureprox.reference import reference
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from rich.table import Table
 
+LEARNED = {"GO-Math-L2O": "go-math-l2o/lasso", "L2O-PA": "l2o-pa/lasso"}  # name in the table: pretrained name
 LEVELS = (1e-3, 1e-6, 1e-9)  # mean relative gaps whose iteration counts are reported
 SCENARIOS = {"in distribution": 0.0, "start moved by +10": 10.0}  # name: what is added to the normal x0
 TOL = 1e-12  # of the reference and of each run; gaps below it say nothing
@@ -37,8 +38,16 @@ STYLES: tuple[tuple[str, Any], ...] = (
 
 
 def contestants() -> dict[str, Optimizer[Any]]:
-    """Who takes part, in the order of the table and the legend."""
-    return {"ISTA": ISTA(), "FISTA": FISTA(), "FISTA with restart": FISTA(restart=True)}
+    """Who takes part, in the order of the table and the legend; of `LEARNED`, those whose weights are there."""
+    classical: dict[str, Optimizer[Any]] = {"ISTA": ISTA(), "FISTA": FISTA(), "FISTA with restart": FISTA(restart=True)}
+    absent = missing()
+    return classical | {label: load(name) for label, name in LEARNED.items() if label not in absent}
+
+
+def missing() -> list[str]:
+    """Which of `LEARNED` are not among the pretrained optimizers."""
+    there = pretrained()
+    return [label for label, name in LEARNED.items() if name not in there]
 
 
 @dataclass(frozen=True)
@@ -208,6 +217,8 @@ def demo(out: Path, max_iter: int = 300, batch: int = 32, seed: int = 0) -> None
     optimizers = contestants()
     title = f"{batch} random LASSO problems, {family.m} x {family.n}"
     console.print(f"{title}, float64, seed {seed}, at most {max_iter} iterations")
+    for label in missing():
+        console.print(f"{label} is not among the pretrained optimizers yet", highlight=False)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Bars(*columns, console=console, transient=True) as bars:
         tasks = {

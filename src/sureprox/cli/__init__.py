@@ -1,8 +1,9 @@
 """The command `sureprox`. This file needs the standard library only; the commands are in `sureprox.cli.app`."""
 
 import sys
+from typing import Any
 
-from sureprox.errors import SureproxError
+from sureprox.errors import InputError, SureproxError
 
 EXTRAS = {"typer": "cli", "rich": "cli", "matplotlib": "plots", "tensorboard": "train", "sklearn": "sklearn"}
 
@@ -10,9 +11,7 @@ EXTRAS = {"typer": "cli", "rich": "cli", "matplotlib": "plots", "tensorboard": "
 def main() -> None:
     """Run the command line; whatever is wrong with the input is one line on stderr and exit code 2."""
     try:
-        from sureprox.cli.app import app  # typer may be missing, which is one of the errors to report
-
-        app()
+        code = _run(sys.argv[1:] or ["--help"])
     except SureproxError as error:
         _fail(str(error))
     except OSError as error:  # a file that cannot be read or written
@@ -22,6 +21,23 @@ def main() -> None:
         if package not in EXTRAS:
             raise
         _fail(f"this command needs {package}, which is not installed; run: pip install 'sureprox[{EXTRAS[package]}]'")
+    else:
+        raise SystemExit(code)
+
+
+def _run(arguments: list[str]) -> int:
+    """The exit code of a command that came to its end."""
+    import typer  # may be missing, which is one of the errors to report
+
+    from sureprox.cli.app import app
+
+    usage_error: Any = typer.BadParameter.__mro__[1]  # typer's own or click's, depending on the version of typer
+    try:
+        return app(arguments, prog_name="sureprox", standalone_mode=False) or 0
+    except typer.Abort:
+        return 130
+    except usage_error as error:  # an unknown command or option, or a value that it refuses
+        raise InputError(f"{error.format_message().rstrip('.')}; try: sureprox --help") from None
 
 
 def _fail(message: str) -> None:

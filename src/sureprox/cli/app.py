@@ -9,7 +9,6 @@ app = typer.Typer(
     name="sureprox",
     help="Learned proximal optimizers you can be sure of.",
     add_completion=False,
-    no_args_is_help=True,
     pretty_exceptions_enable=False,  # errors are reported by main
 )
 
@@ -45,3 +44,53 @@ def demo(
 
     torch.set_num_threads(1)  # on busy cores, threads that wait for each other made this two to four times slower
     run_demo(out, max_iter=iterations, batch=batch, seed=seed)
+
+
+@app.command()
+def models(
+    name: Annotated[str | None, typer.Argument(help="Show all about this one: a name, or the path of a model.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="JSON instead of a table.")] = False,
+) -> None:
+    """List the pretrained optimizers."""
+    from sureprox.cli.models import show_all, show_one
+
+    if name is None:
+        show_all(as_json=json)
+    else:
+        show_one(name, as_json=json)
+
+
+@app.command()
+def train(
+    preset: Annotated[str | None, typer.Option(help="Training setting; lasso-7 by default.")] = None,
+    list_presets: Annotated[bool, typer.Option("--list-presets", help="Show the presets and exit.")] = False,
+    optimizer: Annotated[str | None, typer.Option(help="Kind of optimizer; go-math-l2o by default.")] = None,
+    argument: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="Argument of the optimizer, such as gradient_map=std; repeatable."),
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(metavar="FILE.toml", help="Instead of --preset, --optimizer and --argument.")
+    ] = None,
+    change: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Value of the training config, such as batch=64; repeatable."),
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of the initial weights and of the problems.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Directory of the run; runs/OPTIMIZER/PRESET by default.")
+    ] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    backend: Annotated[str, typer.Option(help="auto, plain, compiled or graph.")] = "auto",
+    tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write DIR/tensorboard too.")] = False,
+    plot: Annotated[bool, typer.Option("--plot", help="Draw DIR/curves.png from the log at the end.")] = False,
+) -> None:
+    """Train an optimizer on random problems. An interrupted run goes on when the same command is given again."""
+    from sureprox.cli import train as command
+
+    if list_presets:
+        command.list_presets(optimizer)
+        return
+    recipe, name = command.choose(preset, optimizer, argument or [], config, change or [], seed)
+    directory = out or Path("runs") / recipe.optimizer / name
+    command.run(recipe, directory, device=device, backend=backend, tensorboard=tensorboard, plot=plot)

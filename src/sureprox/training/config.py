@@ -77,15 +77,15 @@ class LayerwiseConfig:
     """Layer-by-layer training of Ada-LISTA: three stages for each layer, on a fixed pool of problems."""
 
     layers: int = 10
-    steps: int = 300  # updates per stage
-    batch: int = 128  # problems per update
+    steps: int = 200  # updates per stage
+    batch: int = 64  # problems per update
     pool: int = 32  # different batches
     learning_rate: float = 0.003
     decay: float = 0.2  # factor on the learning rate from stage to stage
     clip: float = 1.0
-    validate_every: int = 300
+    validate_every: int = 200
     validation: int = 128
-    checkpoint_every: int = 300
+    checkpoint_every: int = 200
     max_failures: int = 50
     seed: int = 0
     dtype: str = "float32"
@@ -218,11 +218,16 @@ def read_recipe(path: str | Path) -> Recipe:
             raise ConfigError(f"config key {key!r} must be a table: [{key}]")
     arguments, training = content.get("arguments", {}), content.get("training", {})
     base = preset(content.get("preset", "lasso-7"), content.get("optimizer", "go-math-l2o"), **arguments)
-    _known("training", training, [f.name for f in fields(base.training)])
     family = _family(content.get("family", {}), base.family)
     if base.optimizer == "ada-lista":
         base = replace(base, arguments={**base.arguments, "m": arguments.get("m", family.m)})
-    return replace(base, family=family, training=replace(base.training, **training))
+    return replace(base, family=family, training=override(base.training, training))
+
+
+def override(config: TrainingConfig | LayerwiseConfig, changes: Mapping[str, Any]) -> TrainingConfig | LayerwiseConfig:
+    """The config with these values in place of its own; an unknown key is an error."""
+    _known("training", changes, [f.name for f in fields(config)])
+    return replace(config, **changes)
 
 
 def _check_types(config: Any) -> None:
