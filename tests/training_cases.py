@@ -1,4 +1,4 @@
-"""Training runs small enough for tests, families and optimizers that misbehave when told to, and what runs left behind."""
+"""Training runs small enough for tests, families and optimizers that misbehave, and what a run has left behind."""
 
 import json
 from collections.abc import Mapping

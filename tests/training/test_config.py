@@ -5,10 +5,9 @@ from dataclasses import asdict, replace
 
 import pytest
 import torch
-from helpers import refused
-from training_cases import LASSO, layerwise_config, network, small_config
 
 import sureprox as sp
+from helpers import refused
 from sureprox.optimizers import FISTA
 from sureprox.optimizers.weights import KINDS
 from sureprox.problems import LassoFamily, LogisticFamily
@@ -23,6 +22,7 @@ from sureprox.training import (
     settings,
     train,
 )
+from training_cases import LASSO, layerwise_config, network, small_config
 
 # index: segment, epochs, learning rate after each epoch, batch, loss; "Training Settings" in the paper's appendix
 ONE, THREE = [0.01], [0.01, 0.001, 0.0001]

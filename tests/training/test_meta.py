@@ -2,9 +2,9 @@
 
 import pytest
 import torch
-from helpers import F64, relative_error
 from torch import Tensor
 
+from helpers import F64, relative_error
 from sureprox.training.meta import MetaAdam
 
 SHAPES = [(4, 3), (5,), (), (2, 2)]

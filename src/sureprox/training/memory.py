@@ -5,7 +5,7 @@
 B problems of size m x n, s bytes per number, T steps per segment. The problem matrix is held once, and up to twice
 more while the next batch is drawn; w counts scratch copies of A and is 0 for the plain path. c_n and c_m are the
 numbers that autograd keeps per coordinate and per row for one step. They depend only on the optimizer and are counted
-here by running two steps on small problems, for GO-Math-L2O with hidden size 20 about 690 and 2. The few thousand
+here by running two steps on small problems, for GO-Math-L2O with hidden size 20 about 360 and 1. The few thousand
 weights are left out.
 """
 
