@@ -64,6 +64,19 @@ def test_validation_event_is_the_validation_loss():
     assert [first["loss"], first["final"]] == pytest.approx(expected, rel=1e-6)
 
 
+def test_training_starts_from_the_memory_of_the_config_and_validation_from_that_of_the_optimizer():
+    first, trained = weights_of(network()), {}
+    for memory in ("zeros", "paper"):
+        optimizer = network()
+        run = unrolled_run(optimizer, LASSO, small_config(initial_state=memory))
+        assert (run.trainee.initial_state, optimizer.initial_state) == (memory, "zeros")
+        assert not bool(run.validation_state.h.any())
+        run.go()
+        trained[memory] = weights_of(optimizer)
+        assert not bitwise(trained[memory], first)  # the trainee shares its weights
+    assert not bitwise(trained["zeros"], trained["paper"])
+
+
 def test_validations_come_at_the_start_every_few_batches_and_at_the_end():
     events = []
     unrolled_run(network(), LASSO, small_config(validate_every=5), events.append).go()

@@ -312,15 +312,16 @@ def test_flipped_bytes_raise_nothing_but_our_errors(stopped):
     assert not any("\n" in message for message in messages)
 
 
-def test_a_checkpoint_is_whole_or_absent(stopped, monkeypatch):
+@pytest.mark.parametrize("place", ["os.fsync", "pathlib.Path.replace"])
+def test_a_checkpoint_is_whole_or_absent(stopped, monkeypatch, place):
     path = stopped / "checkpoint.pt"
     data, found = path.read_bytes(), Checkpoint.load(path, recipe_of("go-math-l2o").as_dict())
     found.progress.batch = 99
 
-    def full(number):
+    def full(*args):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(os, "fsync", full)
+    monkeypatch.setattr(place, full)
     with pytest.raises(OSError, match="No space"):
         found.save(path)
     assert path.read_bytes() == data
