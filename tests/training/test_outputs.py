@@ -6,8 +6,10 @@ from datetime import date
 
 import pytest
 import torch
+from safetensors.torch import save as serialise
 
 import sureprox as sp
+from sureprox.optimizers.weights import _parse as parse
 from sureprox.optimizers.weights import read_card
 from sureprox.training import Recipe, read_log, train
 from sureprox.training.segment import validation_loss
@@ -183,3 +185,14 @@ def test_tensorboard_has_the_scalars_of_the_log(tmp_path):
         expected = [(line["batch"], line[name]) for line in of_kind(lines, kind)]
         assert [step for step, _ in scalars] == [step for step, _ in expected]
         assert [value for _, value in scalars] == pytest.approx([value for _, value in expected], rel=1e-5)
+
+
+@pytest.mark.parametrize("second", [2, 3, 4, 5])
+def test_a_model_whose_length_begins_like_a_pickle_is_read(second):
+    """A safetensors file begins with the length of its header, here 0x80 and the number of a pickle protocol."""
+    weights = {"w": torch.arange(3.0)}
+    size = 0x80 + 256 * second
+    found = next(
+        data for pad in range(size) if (data := serialise(weights, {"pad": "x" * pad}))[:2] == bytes([0x80, second])
+    )
+    assert bitwise(parse(found, "model"), weights)
