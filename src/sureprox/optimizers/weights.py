@@ -211,7 +211,7 @@ def _parse(data: bytes, name: str) -> dict[str, Tensor]:
     from safetensors.torch import load as deserialise
 
     pickled = data[:2] in (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05", b"PK")
-    if pickled and data[8:9] != b"{":  # safetensors: 8 bytes of length, which may begin like a pickle, then JSON
+    if pickled and data[8:9] not in (b"", b"{"):  # safetensors: 8 bytes of length, which may begin so, then JSON
         raise WeightsError(f"{name} is a pickle, which could run code; only safetensors files are loaded")
     try:
         return deserialise(data)
