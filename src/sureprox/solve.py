@@ -142,7 +142,7 @@ class _Run:
         self._record()
         while state.k < self.max_iter and not bool(self.done.all()):
             running = ~self.done[rows]
-            if int(running.sum()) * 2 <= len(rows):
+            if problem.selectable and int(running.sum()) * 2 <= len(rows):
                 rows, state = rows[running], state.select(running)
                 problem, rule = problem.select(running), rule.select(running)
             start, before = state, state.x
@@ -150,7 +150,7 @@ class _Run:
                 before, state = state.x, after
             seen = rule.measure(state.x)
             lost = ~self.done[rows] & ~_finite(state.x, seen)
-            if check_every > 1 and bool(lost.any()):
+            if check_every > 1 and problem.selectable and bool(lost.any()):
                 self._retrace(rows[lost], problem.select(lost), rule.select(lost), start.select(lost), state.k)
             self._update(rows, state.x, before, state.k, seen)
             self._record()

@@ -481,3 +481,17 @@ def test_a_saved_optimizer_solves_as_before(model):
     kept = calm(GoMathL2O(hidden=4, layers=1))
     assert torch.equal(path(problem, sp.load(model), x0, 5), path(problem, kept, x0, 5))
     assert sp.solve(problem, str(model), x0=x0, max_iter=5, generator=seeded()).x.shape == x0.shape
+
+
+def test_a_card_edited_into_another_model_is_refused(tmp_path):
+    sp.save(GoMathL2O(gradient_map="std"), tmp_path / "m")
+    edit_card(tmp_path / "m", arguments=GoMathL2O(gradient_map="lh").arguments)
+    refused_weights(lambda: sp.load(tmp_path / "m"), "does not match its weights (other arguments)")
+
+
+def test_weights_that_are_not_finite_are_not_saved(tmp_path):
+    optimizer = GoMathL2O()
+    with torch.no_grad():
+        next(optimizer.parameters()).fill_(torch.nan)
+    refused_weights(lambda: sp.save(optimizer, tmp_path / "m"), "is not finite; nothing was saved")
+    assert not list(tmp_path.iterdir())

@@ -155,3 +155,59 @@ def test_an_unfinished_part_cannot_be_made():
 
     with pytest.raises(TypeError, match="abstract"):
         Half()
+
+
+class OwnFit:
+    """Nothing but the three methods of the contract and the data."""
+
+    def __init__(self, A, b):
+        self.A, self.b = A, b
+
+    def value(self, x):
+        return 0.5 * (torch.einsum("bmn,bn->bm", self.A, x) - self.b).square().sum(1)
+
+    def grad(self, x):
+        return torch.einsum("bmn,bm->bn", self.A, torch.einsum("bmn,bn->bm", self.A, x) - self.b)
+
+    def lipschitz(self):
+        return torch.linalg.matrix_norm(self.A, 2).square()
+
+
+class OwnPenalty:
+    def value(self, x):
+        return 0.1 * x.abs().sum(1)
+
+    def prox(self, v, step):
+        return torch.sign(v) * torch.relu(v.abs() - 0.1 * step)
+
+    def subdiff(self, x):
+        slope, kink = 0.1 * torch.sign(x), 0.1 * (x == 0)
+        return slope - kink, slope + kink
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_any_object_with_the_three_methods_will_do(dtype):
+    generator = torch.Generator().manual_seed(0)
+    A = torch.randn(4, 10, 6, generator=generator, dtype=dtype)
+    b = torch.randn(4, 10, generator=generator, dtype=dtype)
+    ours, theirs = sp.lasso(A, b, 0.1), sp.Problem(OwnFit(A, b), OwnPenalty())
+    assert (theirs.batch, theirs.n, theirs.dtype) == (4, 6, dtype)
+    tol = 1e-9 if dtype is torch.float64 else 1e-4
+    one = sp.solve(theirs, sp.optimizers.FISTA(restart=True), tol=tol)
+    other = sp.solve(ours, sp.optimizers.FISTA(restart=True), tol=tol)
+    assert list(one.status) == [sp.Status.CONVERGED] * 4
+    torch.testing.assert_close(one.x, other.x, rtol=0, atol=1e-6 if dtype is torch.float64 else 1e-2)
+    assert torch.isinf(one.gap).all()  # no duality gap is known for them
+
+
+def test_own_parts_that_lack_something_are_refused():
+    A, b = torch.ones(1, 2, 3), torch.ones(1, 2)
+    with pytest.raises(sp.InputError, match=r"^f is a OwnPenalty without grad, lipschitz; it needs value, grad, lip"):
+        sp.Problem(OwnPenalty(), OwnPenalty())
+    with pytest.raises(sp.InputError, match=r"^r is a OwnFit without prox, subdiff; it needs value, prox, subdiff$"):
+        sp.Problem(OwnFit(A, b), OwnFit(A, b))
+    nameless = OwnFit(A, b)
+    nameless.matrix, nameless.A = A, None
+    nameless.lipschitz = lambda: torch.ones(1)
+    with pytest.raises(sp.InputError, match="does not say how many coordinates it has; give it an attribute n"):
+        sp.Problem(nameless, OwnPenalty())

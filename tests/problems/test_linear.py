@@ -146,3 +146,21 @@ def test_lipschitz_carries_no_gradient():
     problem = sp.lasso(A, normal(2, 4), 0.1)
     assert not problem.lipschitz().requires_grad
     assert not problem.lipschitz(exact=True).requires_grad
+
+
+@pytest.mark.parametrize("shape", [(25, 200, 400), (25, 400, 200)])
+def test_l_on_sparse_binary_matrices(shape):
+    """Many repeated singular values: the Krylov space is exhausted early, and what is left is rounding noise."""
+    A = (torch.rand(shape, generator=torch.Generator().manual_seed(3)) < 0.003).double()
+    problem = sp.lasso(A, torch.zeros(shape[:2], dtype=torch.float64), 0.1)
+    ratio = problem.lipschitz() / problem.lipschitz(exact=True)
+    assert ratio.min() >= 1
+    assert ratio.max() <= 1.02
+    alone = sp.lasso(A[18], torch.zeros(shape[1], dtype=torch.float64), 0.1).lipschitz()
+    torch.testing.assert_close(alone, problem.lipschitz()[18:19], rtol=1e-10, atol=0)
+
+
+def test_l_on_a_spectrum_that_falls_by_a_thousand_each_time():
+    A = torch.diag(10.0 ** -torch.arange(0, 300, 3).double())
+    estimate = sp.lasso(A, torch.zeros(100, dtype=torch.float64), 0.1).lipschitz()
+    assert 1 <= float(estimate) <= 1.02

@@ -260,10 +260,42 @@ def test_scale_is_measured_at_the_origin_of_the_unshifted_problem():
 
 def test_wrong_parts_are_refused():
     f, r = LeastSquares(normal(2, 3, 4), normal(2, 3)), L1(0.1)
-    refused(lambda: sp.Problem(r, f), "f is a L1", "sureprox.Smooth")
-    refused(lambda: sp.Problem(f, 0.1), "r is a float", "sureprox.Penalty")
+    refused(lambda: sp.Problem(r, f), "f is a L1 without grad, lipschitz", "it needs value, grad, lipschitz")
+    refused(lambda: sp.Problem(f, 0.1), "r is a float without value, prox, subdiff", "it needs value, prox, subdiff")
     refused(lambda: sp.Problem(f, L1(torch.ones(3))), "lam has shape (3,)", "a batch of 2", "(2,)")
 
 
 def test_repr_says_what_it_is():
     assert repr(random_problem("lasso")) == "Problem(LeastSquares + L1, batch=3, n=12, torch.float64, cpu)"
+
+
+def test_one_a_one_b_and_many_lam_are_a_path():
+    generator = torch.Generator().manual_seed(0)
+    A = torch.randn(5, 8, generator=generator, dtype=torch.float64)
+    b = torch.randn(5, generator=generator, dtype=torch.float64)
+    lams = torch.linspace(0.1, 1, 7, dtype=torch.float64)
+    path = sp.reference(sp.lasso(A, b, lams))
+    for i, lam in enumerate(lams.tolist()):
+        alone = sp.reference(sp.lasso(A, b, lam))
+        torch.testing.assert_close(path.objective[i : i + 1], alone.objective, rtol=1e-11, atol=0)
+
+
+@pytest.mark.parametrize(
+    ("point", "words"),
+    [
+        (torch.zeros(2, 5, dtype=torch.float64), r"a tensor \(2, 4\), got shape \(2, 5\)"),
+        (torch.zeros(4, dtype=torch.float64), r"a tensor \(2, 4\), got shape \(4,\)"),
+        (torch.zeros(2, 4), "the point has dtype torch.float32, the problem torch.float64"),
+    ],
+)
+def test_a_point_that_does_not_fit_is_refused(point, words):
+    problem = sp.lasso(torch.ones(2, 3, 4, dtype=torch.float64), torch.ones(2, 3, dtype=torch.float64), 0.1)
+    with pytest.raises(sp.InputError, match=words):
+        problem.centred.__wrapped__(problem, point) if hasattr(problem.centred, "__wrapped__") else problem.objective(
+            point
+        )
+
+
+def test_a_matrix_without_data_is_refused():
+    with pytest.raises(sp.InputError, match="A is on the device 'meta', which holds no data"):
+        sp.lasso(torch.ones(2, 3, 4, device="meta"), torch.ones(2, 3), 0.1)

@@ -5,6 +5,7 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -48,8 +49,12 @@ def save(optimizer: LearnedOptimizer[Any], path: str | Path, **about: Any) -> Ca
 
     target = _stem(Path(path))
     weights = {name: value.detach().cpu().contiguous() for name, value in optimizer.named_parameters()}
-    data = serialise(weights)
-    blank: dict[str, Any] = {"family": {}, "training": {}, "seed": None, "date": "", "version": __version__}
+    for name, value in weights.items():
+        if not bool(torch.isfinite(value).all()):
+            raise WeightsError(f"weight {name} is not finite; nothing was saved")
+    data = serialise(weights, metadata=_identity(optimizer.kind, optimizer.arguments))
+    today = datetime.now(UTC).date().isoformat()
+    blank: dict[str, Any] = {"family": {}, "training": {}, "seed": None, "date": today, "version": __version__}
     made = {"optimizer": optimizer.kind, "arguments": optimizer.arguments, "sha256": hashlib.sha256(data).hexdigest()}
     card = Card(**(blank | about | made))
     text = json.dumps(asdict(card), indent=2, sort_keys=True) + "\n"  # before any file is touched: it may fail
@@ -69,7 +74,15 @@ def load(name: str | Path, device: torch.device | str = "cpu") -> LearnedOptimiz
     weights = _parse(data, f"{stem.name}.safetensors")
     optimizer = build(card.optimizer, card.arguments)
     optimizer.take(weights)
+    identity = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")]).get("__metadata__")
+    if identity is not None and identity != _identity(card.optimizer, card.arguments):
+        raise WeightsError(f"{stem.name}.json does not match its weights (other arguments); take both from one source")
     return optimizer.to(device).eval()
+
+
+def _identity(kind: Any, arguments: Any) -> dict[str, str]:
+    """What the weights file itself says it is, so that a card cannot be edited into another model."""
+    return {"optimizer": str(kind), "arguments": json.dumps(arguments, sort_keys=True)}
 
 
 def read_card(name: str | Path) -> Card:

@@ -8,14 +8,21 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor
 
+from sureprox.errors import InputError
+
 
 class BatchData(ABC):  # noqa: B024  its subclasses have the abstract methods
     """Tensors of a batch kept as attributes: moving them, and picking instances out of them.
 
-    `batched` names the attributes whose first dimension is the batch.
+    `batched` names the attributes whose first dimension is the batch. Without it the batch is never cut, which costs
+    time once some instances are solved, but is always right.
     """
 
-    batched: ClassVar[tuple[str, ...]] = ()
+    batched: ClassVar[tuple[str, ...] | None] = None
+
+    @property
+    def selectable(self) -> bool:
+        return self.batched is not None
 
     @classmethod
     def trusted(cls, **fields: Any) -> Self:
@@ -30,7 +37,11 @@ class BatchData(ABC):  # noqa: B024  its subclasses have the abstract methods
 
     def select(self, index: Tensor) -> Self:
         """Only the instances in `index`."""
-        return self._map(lambda name, value: value[index] if name in self.batched else value)
+        if self.batched is None:
+            kind = type(self).__name__
+            raise InputError(f"{kind} cannot be cut; name its per-instance tensors, for example batched = ('A', 'b')")
+        names = self.batched
+        return self._map(lambda name, value: value[index] if name in names else value)
 
     def _map(self, change: Callable[[str, Tensor], Tensor]) -> Self:
         clone = copy.copy(self)

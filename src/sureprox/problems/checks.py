@@ -58,6 +58,8 @@ def require_same_kind(name: str, tensor: Tensor, like_name: str, like: Tensor) -
 
 
 def require_finite(name: str, tensor: Tensor) -> None:
+    if tensor.device.type == "meta":
+        raise InputError(f"{name} is on the device 'meta', which holds no data; move it to the device of the others")
     bad = ~torch.isfinite(tensor.detach())
     count = int(bad.sum())
     if count:

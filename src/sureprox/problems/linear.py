@@ -113,10 +113,18 @@ def _starting_block(size: int, block: int, dtype: torch.dtype, device: torch.dev
 
 def _orthonormal(block: Tensor, earlier: Tensor | None) -> Tensor:
     """Orthonormal columns spanning `block` minus span(`earlier`); columns that vanish there become zero."""
+    # The second round removes what the division by a small norm has blown up in the first; a column that loses most
+    # of itself there was rounding noise.
+    for drop in (1e3 * torch.finfo(block.dtype).eps, 0.5):
+        block = _gram_schmidt(block, earlier, drop)
+    return block
+
+
+def _gram_schmidt(block: Tensor, earlier: Tensor | None, drop: float) -> Tensor:
+    """One round: project on the complement of `earlier`, then column by column; drop what shrinks below `drop`."""
     sizes = torch.linalg.vector_norm(block, dim=1, keepdim=True)
-    drop = 1e3 * torch.finfo(block.dtype).eps
-    for _ in range(2):  # twice is enough, here and below
-        if earlier is not None:
+    if earlier is not None:
+        for _ in range(2):
             block = block - torch.bmm(earlier, torch.bmm(earlier.mT, block))
     columns: list[Tensor] = []
     for j in range(block.shape[2]):

@@ -96,6 +96,8 @@ class L1(Penalty):
 class Zero(Penalty):
     """r(x) = 0."""
 
+    batched = ()
+
     def value(self, x: Vectors) -> Scalars:
         return torch.zeros_like(x[:, 0])
 

@@ -1,16 +1,20 @@
 """Problem = smooth part + penalty, possibly translated, and the public constructors `lasso` and `logistic`."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from sureprox.errors import InputError
 from sureprox.problems import checks
+from sureprox.problems.foreign import adopt_penalty, adopt_smooth
 from sureprox.problems.penalties import L1, HasPenaltyDual, Penalty
-from sureprox.problems.smooth import HasSmoothDual, LeastSquares, Logistic, Smooth
+from sureprox.problems.smooth import HasSmoothDual, LeastSquares, LinearModel, Logistic, Smooth
 from sureprox.types import Scalars, Steps, Vectors
+
+M = TypeVar("M", bound=LinearModel)
 
 
 @dataclass(frozen=True)
@@ -28,16 +32,14 @@ class Problem:
     Every method treats the instances alone: x and v are (B, n), results are (B, n) or (B,).
     """
 
-    def __init__(self, f: Smooth, r: Penalty, shift: Tensor | None = None) -> None:
-        if not isinstance(f, Smooth):
-            raise InputError(f"f is a {type(f).__name__}; pass a subclass of sureprox.Smooth")
-        if not isinstance(r, Penalty):
-            raise InputError(f"r is a {type(r).__name__}; pass a subclass of sureprox.Penalty")
+    def __init__(self, f: Any, r: Any, shift: Tensor | None = None) -> None:
+        """f: a `Smooth` or any object with value, grad, lipschitz; r: a `Penalty` or one with value, prox, subdiff."""
+        f, r = adopt_smooth(f), adopt_penalty(r)
         lam = getattr(r, "lam", None)
         if isinstance(lam, Tensor) and lam.ndim == 1 and lam.shape[0] != f.shape[0]:
             raise InputError(f"lam has shape {tuple(lam.shape)}; f has a batch of {f.shape[0]}: pass ({f.shape[0]},)")
-        self.f = f
-        self.r = r.to(device=f.like.device, dtype=f.like.dtype)
+        self.f: Smooth = f
+        self.r: Penalty = r.to(device=f.like.device, dtype=f.like.dtype)
         self.shift = shift
 
     @property
@@ -63,6 +65,11 @@ class Problem:
 
     def centred(self, x: Vectors) -> Vectors:
         """x + t: the point at which f and r are evaluated."""
+        if not isinstance(x, Tensor) or x.shape != self.f.shape:
+            got = f"shape {tuple(x.shape)}" if isinstance(x, Tensor) else f"type {type(x).__name__}"
+            raise InputError(f"a point of this problem is a tensor ({self.batch}, {self.n}), got {got}")
+        if x.dtype != self.dtype:
+            raise InputError(f"the point has dtype {x.dtype}, the problem {self.dtype}; convert it: x.to({self.dtype})")
         return x if self.shift is None else x + self.shift
 
     def uncentred(self, y: Vectors) -> Vectors:
@@ -97,7 +104,7 @@ class Problem:
 
     def lipschitz(self, exact: bool = False) -> Scalars:
         """Smoothness constant L of the smooth part."""
-        return self.f.lipschitz(exact=exact)
+        return self.f.lipschitz(exact=True) if exact else self.f.lipschitz()
 
     def step_size(self) -> Scalars:
         """1/L; 1 where L = 0, since a linear f has no natural step and any is safe."""
@@ -170,6 +177,11 @@ class Problem:
         held = [value for part in (self.f, self.r) for value in vars(part).values() if isinstance(value, Tensor)]
         return held if self.shift is None else [*held, self.shift]
 
+    @property
+    def selectable(self) -> bool:
+        """Whether instances can be picked out; own parts that do not say how (`batched`) stay whole."""
+        return self.f.selectable and self.r.selectable
+
     def select(self, index: Tensor) -> "Problem":
         """The instances in `index`, as a smaller batch."""
         shift = None if self.shift is None else self.shift[index]
@@ -197,9 +209,10 @@ class Problem:
 def lasso(A: Any, b: Any, lam: Any) -> Problem:
     """min_x 1/2 |A x - b|^2 + lam |x|_1 for every instance.
 
-    A: (B, m, n), or (m, n) shared by the batch; b: (B, m) or (m,); lam: a number or (B,).
+    A: (B, m, n), or (m, n) shared by the batch; b: (B, m) or (m,); lam: a number or (B,). One A, one b and many lam
+    are a regularisation path as one batch.
     """
-    f = LeastSquares(A, b)
+    f = _spread(LeastSquares(A, b), lam)
     return Problem(f, L1(checks.weight(lam, f.shape[0], f.A)))
 
 
@@ -208,5 +221,13 @@ def logistic(A: Any, y: Any, lam: Any, curvature: float = 0.25) -> Problem:
 
     Shapes as in `lasso`. `curvature=1.0` gives the paper's L, four times larger than needed.
     """
-    f = Logistic(A, y, curvature)
+    f = _spread(Logistic(A, y, curvature), lam)
     return Problem(f, L1(checks.weight(lam, f.shape[0], f.A)))
+
+
+def _spread(f: M, lam: Any) -> M:
+    """f with its single right-hand side repeated for every value of lam, where A is shared; else f as it is."""
+    count = len(lam) if isinstance(lam, Tensor | np.ndarray | list | tuple) and np.ndim(lam) == 1 else 1
+    if f.A.ndim == 2 and f.shape[0] == 1 and count > 1:
+        return f.repeated(count)
+    return f

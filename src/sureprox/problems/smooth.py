@@ -21,9 +21,9 @@ class Smooth(BatchData):
     """A batch of convex L-smooth functions f_i on R^n."""
 
     @property
-    @abstractmethod
     def shape(self) -> tuple[int, int]:
-        """(B, n)."""
+        """(B, n). A subclass that leaves it out must say n in another way; see `ForeignSmooth`."""
+        raise InputError(f"{type(self).__name__} does not say its size; give it a property shape -> (B, n)")
 
     @property
     def like(self) -> Tensor:
@@ -110,17 +110,17 @@ class LinearModel(Smooth):
         z = self.inner(x)
         return self.value_at(z), self.grad_at(z)
 
+    def repeated(self, count: int) -> Self:
+        """A shared A and a single right-hand side, as a batch of `count` equal instances."""
+        return self._map(lambda name, value: value if name == "A" else value.expand(count, -1))
+
     @abstractmethod
     def curvature_weights(self, x: Vectors) -> Rows:
         """w with Hessian f(x) = A' diag(w) A."""
 
     def select(self, index: Tensor) -> Self:
-        # a shared A stays as it is: it is not part of the batch
-        return self._map(
-            lambda name, value: (
-                value[index] if name in self.batched and not (name == "A" and value.ndim == 2) else value
-            )
-        )
+        # a shared A is not part of the batch
+        return self._map(lambda name, value: value if name == "A" and value.ndim == 2 else value[index])
 
 
 class LeastSquares(LinearModel):

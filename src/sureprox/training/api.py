@@ -9,7 +9,7 @@ import torch
 from sureprox.errors import ConfigError
 from sureprox.optimizers import AdaLISTA, LearnedOptimizer
 from sureprox.problems import Family, LogisticFamily
-from sureprox.training.config import LayerwiseConfig, Recipe, TrainingConfig
+from sureprox.training.config import FAMILIES, LayerwiseConfig, Recipe, TrainingConfig
 from sureprox.training.events import Listener
 from sureprox.training.layerwise import LayerwiseRun
 from sureprox.training.run import TrainingResult
@@ -18,7 +18,7 @@ from sureprox.training.unrolled import BACKENDS, UnrolledRun
 
 def train(
     optimizer: LearnedOptimizer[Any],
-    family: Family,
+    family: Family | str,
     config: TrainingConfig | LayerwiseConfig,
     out: str | Path | None = None,
     *,
@@ -41,13 +41,16 @@ def train(
         raise ConfigError(f"optimizer is a {type(optimizer).__name__}, which has no weights to train")
     if not isinstance(config, TrainingConfig | LayerwiseConfig):
         raise ConfigError(f"config is a {type(config).__name__}; pass a TrainingConfig or use sureprox.training.preset")
-    _check_fit(optimizer, family, config)
+    if isinstance(family, str) and family not in FAMILIES:
+        raise ConfigError(f"family is {family!r}; choose one of {', '.join(sorted(FAMILIES))}, or pass a Family")
+    problems: Family = FAMILIES[family]() if isinstance(family, str) else family
+    _check_fit(optimizer, problems, config)
     if backend not in BACKENDS:
         raise ConfigError(f"backend is {backend!r}; choose one of {', '.join(BACKENDS)}")
     if tensorboard and out is None:
         raise ConfigError("tensorboard needs an output directory; pass out=...")
     place = _device(device)
-    recipe = Recipe(optimizer.kind, optimizer.arguments, family, config)
+    recipe = Recipe(optimizer.kind, optimizer.arguments, problems, config)
     common = (recipe, optimizer, place, _directory(out), list(listeners), tensorboard)
     run = LayerwiseRun(*common) if isinstance(optimizer, AdaLISTA) else UnrolledRun(backend, *common)
     return run.go()
