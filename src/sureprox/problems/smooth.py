@@ -150,7 +150,10 @@ class LeastSquares(LinearModel):
         """x + A'(-s (A x - b)); one step per instance moves into the product, one per coordinate cannot."""
         if step.shape[1] > 1:
             return super().gradient_step(x, step)
-        return self.map.add_adjoint(x, -step * self.inner(x))
+        residual = self.inner(x)
+        if residual.requires_grad or step.requires_grad:
+            return self.map.add_adjoint(x, -step * residual)
+        return self.map.add_adjoint(x, residual.mul_(-step))  # memory of our own: nobody else has seen it
 
     def lipschitz(self, exact: bool = False) -> Scalars:
         """lambda_max(A'A), estimated from 32 products (see `largest_eigenvalue`) or exact by singular values."""
