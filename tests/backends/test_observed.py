@@ -4,8 +4,10 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+import sureprox as sp
 from helpers import relative_error
 from optimizer_cases import FAMILIES, calm, seeded, small_problem, start_point, tensors
+from sureprox.optimizers import FISTA
 from sureprox.optimizers.observed import ObservedProblem, observed_step
 from training_cases import LSTM_KINDS, network
 
@@ -74,3 +76,9 @@ def test_an_observed_problem_is_the_problem():
     assert torch.equal(observed.objective(x), problem.objective(x))
     assert torch.equal(observed.prox(x, 0.3 * torch.ones_like(x)), problem.prox(x, 0.3 * torch.ones_like(x)))
     assert (observed.batch, observed.n) == (problem.batch, problem.n)
+
+
+def test_an_optimizer_that_looks_elsewhere_is_refused():
+    problem = small_problem("lasso")
+    with pytest.raises(sp.InputError, match="FISTA does not ask for the gradient at its point"):
+        observed_step(FISTA(), problem, FISTA().init(problem, start_point()))

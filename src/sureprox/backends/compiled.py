@@ -31,7 +31,8 @@ class Compiled(Optimizer[S]):
     """The same optimizer, its step compiled by `torch.compile` without graph breaks.
 
     For optimizers whose step does not depend on the step number k: the learned ones on `CoordinateNetwork`, ISTA and
-    FISTA. The first step of each shape, dtype, device and gradient mode compiles (seconds to a minute).
+    FISTA (these two without `observed_step`). The first step of each shape, dtype, device and gradient mode compiles,
+    which takes seconds to a minute.
     """
 
     def __init__(self, optimizer: Optimizer[S], mode: str | None = None) -> None:

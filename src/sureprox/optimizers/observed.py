@@ -1,5 +1,6 @@
 """One step and the objective at the point it starts from, for the price of the step."""
 
+from sureprox.errors import InputError
 from sureprox.optimizers.base import Optimizer, S
 from sureprox.problems import Problem
 from sureprox.types import Scalars, Vectors
@@ -23,5 +24,7 @@ def observed_step(optimizer: Optimizer[S], problem: Problem, state: S) -> tuple[
     """F at the point of `state`, and the next state. For optimizers that take the gradient once, at that point."""
     observed = ObservedProblem(problem)
     after = optimizer.step(observed, state)
-    assert observed.noted is not None
+    if observed.noted is None:
+        kind = type(optimizer).__name__
+        raise InputError(f"{kind} does not ask for the gradient at its point; call step and problem.objective instead")
     return observed.noted + problem.r.value(problem.centred(state.x)), after
