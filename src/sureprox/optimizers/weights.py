@@ -82,7 +82,8 @@ def load(name: str | Path, device: torch.device | str = "cpu") -> LearnedOptimiz
 
 def _identity(kind: Any, arguments: Any) -> dict[str, str]:
     """What the weights file itself says it is, so that a card cannot be edited into another model."""
-    return {"optimizer": str(kind), "arguments": json.dumps(arguments, sort_keys=True)}
+    # one entry: the order of several is not fixed in the file, and equal weights shall be equal bytes
+    return {"model": json.dumps({"optimizer": kind, "arguments": arguments}, sort_keys=True)}
 
 
 def read_card(name: str | Path) -> Card:
