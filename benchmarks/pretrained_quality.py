@@ -21,7 +21,7 @@ from _record import write_record
 SHIFTS = (0, 10, -10, 100, -100)
 LEVELS = (1e-3, 1e-6, 1e-9)
 MOST = 500
-SEED = 777  # not used in training
+SEED = 20261115  # used neither in training nor for choosing anything
 
 
 def counts(problem: Problem, optimizer: Optimizer[Any], x0: torch.Tensor, best: torch.Tensor) -> list[int | None]:
