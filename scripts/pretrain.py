@@ -16,7 +16,7 @@ import torch
 
 from sureprox.optimizers import read_card, save
 from sureprox.optimizers.weights import PRETRAINED
-from sureprox.training import Recipe, preset, train
+from sureprox.training import Recipe, preset, settings, train
 from sureprox.training.events import Event
 
 LOGS = Path(__file__).parent.parent / "records" / "training"
@@ -32,6 +32,9 @@ def models() -> dict[str, Recipe]:
         chosen[f"go-math-l2o/lasso-{variant}"] = preset("lasso-7", gradient_map=variant)
     for label, shrink in (("q-sqrt", "1/sqrtL"), ("q-once", "1/L"), ("q-twice", "1/L^2")):
         chosen[f"go-math-l2o/lasso-{label}"] = preset("lasso-7", q_shrink=shrink)
+    for number in settings():
+        if number != 7:  # that one is go-math-l2o/lasso
+            chosen[f"go-math-l2o/lasso-setting-{number}"] = preset(f"lasso-{number}")
     return chosen
 
 

@@ -81,6 +81,10 @@ class LinearModel(Smooth):
     A: Tensor
 
     @property
+    def like(self) -> Tensor:
+        return self.A
+
+    @property
     def map(self) -> LinearMap:
         return LinearMap(self.A)
 
