@@ -83,7 +83,7 @@ def read(path: Path) -> bytes | None:
     """The content of a file, None if there is none."""
     try:
         return path.read_bytes()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror or error}; check what it is") from None

@@ -1,5 +1,6 @@
 """Labelled tables in CSV files without a header: strict reading, and standardised columns."""
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -22,38 +23,42 @@ def parse(table: Table, content: bytes) -> tuple[Tensor, Tensor]:
     """Features (rows, features) and labels (rows,) in float64; anything unexpected is refused."""
     lines = content.decode("ascii", errors="replace").splitlines()
     if len(lines) != table.rows:
-        raise DataError(f"{table.name} has {len(lines)} rows; expected {table.rows}. {_AGAIN}")
-    fields = [line.split(",") for line in lines]
-    y = [_label(table, i, row) for i, row in enumerate(fields)]
-    A = [[_number(table, i, j, text) for j, text in enumerate(row[:-1])] for i, row in enumerate(fields)]
-    return torch.tensor(A, dtype=torch.float64), torch.tensor(y, dtype=torch.float64)
+        raise _damaged(f"{table.name} has {len(lines)} rows; expected {table.rows}")
+    rows = [_row(table, f"{table.name}, row {i}", line) for i, line in enumerate(lines, 1)]
+    numbers = torch.tensor(rows, dtype=torch.float64)
+    return numbers[:, :-1].contiguous(), numbers[:, -1].contiguous()
 
 
 def standardised(A: Tensor) -> Tensor:
     """(A - mean) / std by columns (m, n), with the std of the m rows themselves; a constant column becomes zero."""
     varies = A.amax(0) > A.amin(0)  # exact, where the std of a constant column may be rounding instead of zero
-    std = A.std(0, correction=0)
-    return torch.where(varies, (A - A.mean(0)) / torch.where(varies, std, 1.0), 0.0)
+    centred = torch.where(varies, A - A.mean(0), 0.0)
+    centred = centred / torch.where(varies, centred.abs().amax(0), 1.0)  # squares neither overflow nor underflow
+    return centred / torch.where(varies, centred.square().mean(0).sqrt(), 1.0)
 
 
-_AGAIN = "The file is damaged; take it from its source again"
+def _row(table: Table, where: str, line: str) -> list[float]:
+    """The numbers of one row, then its label."""
+    *fields, label = line.split(",")
+    if len(fields) != table.features:
+        raise _damaged(f"{where} has {len(fields) + 1} fields; expected {table.features + 1}")
+    if label.strip() not in table.labels:
+        raise _damaged(f"{where} has label {label[:20]!r}; expected {' or '.join(table.labels)}")
+    return [*_numbers(where, fields), table.labels[label.strip()]]
 
 
-def _label(table: Table, i: int, row: list[str]) -> float:
-    if len(row) != table.features + 1:
-        raise DataError(f"{table.name}, row {i + 1} has {len(row)} fields; expected {table.features + 1}. {_AGAIN}")
-    text = row[-1].strip()
-    if text not in table.labels:
-        known = " or ".join(table.labels)
-        raise DataError(f"{table.name}, row {i + 1} has label {text[:20]!r}; expected {known}. {_AGAIN}")
-    return table.labels[text]
+def _numbers(where: str, fields: list[str]) -> list[float]:
+    numbers = []
+    for j, text in enumerate(fields, 1):
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not math.isfinite(value):
+            raise _damaged(f"{where}, field {j} is {text[:20]!r}, not a number")
+        numbers.append(value)
+    return numbers
 
 
-def _number(table: Table, i: int, j: int, text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = float("nan")
-    if not abs(value) < float("inf"):
-        raise DataError(f"{table.name}, row {i + 1}, field {j + 1} is {text[:20]!r}, not a number. {_AGAIN}")
-    return value
+def _damaged(fault: str) -> DataError:
+    return DataError(f"{fault}. The file is damaged; take it from its source again")
