@@ -10,7 +10,7 @@ from sklearn.linear_model import orthogonal_mp
 from helpers import F64, normal, refused
 from sureprox.problems import ksvd as module
 from sureprox.problems.ksvd import KSVD, ksvd
-from sureprox.problems.omp import omp
+from sureprox.problems.omp import _outside, omp
 
 
 def seeded(seed: int = 0) -> torch.Generator:
@@ -109,10 +109,18 @@ def test_omp_stops_at_zero_residual_and_survives_repeated_atoms():
 
 def test_omp_treats_every_signal_alone():
     D, Y = unit_columns(10, 25), normal(8, 10, seed=5)
-    together = omp(Y * 10.0 ** torch.arange(-160, 160, 40, dtype=F64).unsqueeze(1), D, 3)
-    for i, exponent in enumerate(range(-160, 160, 40)):
+    together = omp(Y * 10.0 ** torch.arange(-280, 281, 80, dtype=F64).unsqueeze(1), D, 3)
+    for i, exponent in enumerate(range(-280, 281, 80)):
         alone = omp(Y[i : i + 1], D, 3)[0]
         torch.testing.assert_close(together[i] * 10.0**-exponent, alone, rtol=1e-12, atol=1e-13)
+
+
+def test_nearly_dependent_atoms_are_orthogonalised_to_rounding():
+    Q = torch.linalg.qr(normal(8, 12, 5)).Q.mT.contiguous()
+    atoms = Q[:, 2] + 1e-6 * normal(8, 12, seed=1)
+    rest, along = _outside(atoms, Q)
+    assert (torch.bmm(Q, rest.unsqueeze(2)).squeeze(2).norm(dim=1) <= 1e-15 * rest.norm(dim=1)).all()
+    torch.testing.assert_close(torch.bmm(Q.mT, along.unsqueeze(2)).squeeze(2) + rest, atoms, rtol=0, atol=1e-15)
 
 
 def test_atoms_are_improved_one_after_the_other_by_one_power_step():
@@ -169,6 +177,15 @@ def test_unused_and_repeated_atoms_become_the_worst_represented_signals():
         assert moved == (j in (5, 8))
         if moved:
             torch.testing.assert_close(new[:, j], signal / signal.norm(), rtol=1e-14, atol=1e-15)
+
+
+def test_atoms_that_start_alike_part():
+    """Most signals are equal, so the initial atoms are; three directions need all three atoms."""
+    Y = torch.eye(3, dtype=F64)[[0] * 50 + [1, 2]]
+    found = ksvd(Y, 3, 1, 1, generator=seeded())
+    assert found.errors[0] > 0.9
+    assert found.errors[1] == 0
+    assert torch.equal(found.dictionary.abs().sort(1).values, torch.eye(3, dtype=F64).sort(1).values)
 
 
 def test_a_repetition_that_is_needed_stays():
