@@ -42,7 +42,7 @@ class Instances:
         digest = hashlib.sha256()
         for tensor in (*self.problem.tensors(), self.start):
             digest.update(str(tuple(tensor.shape)).encode())
-            digest.update(memoryview(tensor.contiguous().cpu().numpy()))
+            digest.update(tensor.contiguous().cpu().numpy().data)
         return digest.hexdigest()
 
 

@@ -1,0 +1,102 @@
+"""The figures, drawn from records: mean relative gap on a log scale against iterations, as in the paper."""
+
+import math
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sureprox.evaluation.figures import FIGURES, FigureSpec
+from sureprox.evaluation.records import FigureRecord
+from sureprox.report.panels import curve_of, draw_panel, limits
+from sureprox.report.style import DASHED, SOLID, styles
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def draw_figure(record: FigureRecord, directory: Path) -> list[Path]:
+    """Write NAME.png and NAME.svg and return their paths. The same record gives the same bytes."""
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    spec = FIGURES[record.figure]
+    rows = math.ceil(len(spec.panels) / spec.columns)
+    size = (7.6, 4.6) if len(spec.panels) == 1 else (3.2 * spec.columns + 0.4, 2.7 * rows + 1.4)
+    directory.mkdir(parents=True, exist_ok=True)
+    paths = [directory / f"{record.figure}.png", directory / f"{record.figure}.svg"]
+    with matplotlib.rc_context({"svg.hashsalt": record.figure}):
+        drawing = Figure(figsize=size, dpi=150, layout="constrained")
+        _fill(drawing, spec, record, rows)
+        for path, date in zip(paths, ({"Software": None}, {"Date": None}), strict=True):
+            drawing.savefig(path, metadata=date)
+    return paths
+
+
+def _fill(drawing: "Figure", spec: FigureSpec, record: FigureRecord, rows: int) -> None:
+    look = styles(list(dict.fromkeys(line.label for line in spec.lines)))
+    axes = drawing.subplots(rows, spec.columns, squeeze=False, sharex=True, sharey="row")
+    handles: dict[str, Any] = {}
+    for row, members in enumerate(axes):
+        panels = spec.panels[row * spec.columns : (row + 1) * spec.columns]
+        curves = [curve for panel in panels for line in panel.lines if (curve := curve_of(record, line))]
+        low, high = limits(curves)
+        for axis, panel in zip(members, panels, strict=True):
+            axis.set_yscale("log")
+            axis.set_ylim(low, high)
+            handles |= draw_panel(axis, panel, record, look, high)
+        members[0].set_ylabel("mean relative gap  (F − F*) / F*", fontsize=9)  # noqa: RUF001
+    for axis in axes[-1]:
+        axis.set_xlabel("iteration", fontsize=9)
+    _legend(drawing, spec, handles)
+    drawing.suptitle(title(spec, record), fontsize=10)
+    if text := caption(record):
+        drawing.supxlabel(textwrap.fill(text, 30 + 36 * spec.columns), fontsize=7, color="0.25")
+
+
+def _legend(drawing: "Figure", spec: FigureSpec, handles: dict[str, Any]) -> None:
+    from matplotlib.lines import Line2D
+
+    single = len(spec.panels) == 1
+    if not single:
+        letter = "s" if "s =" in spec.panels[0].title else "t"
+        for sign, dashes, face in (("> 0", SOLID, "0.3"), ("< 0", DASHED, "white")):
+            like = {"color": "0.3", "linestyle": dashes, "marker": "o", "markersize": 4.5, "markerfacecolor": face}
+            handles[f"{letter} {sign}"] = Line2D([], [], **like)
+    drawing.legend(
+        list(handles.values()),
+        list(handles),
+        loc="outside right center" if single else "outside lower center",
+        ncols=1 if single else len(handles),
+        frameon=False,
+        fontsize=8.5,
+        handlelength=3.5,
+    )
+
+
+def title(spec: FigureSpec, record: FigureRecord) -> str:
+    """What is shown, and how much of it was run, when."""
+    head = f"Figure {spec.name.removeprefix('fig')}. {spec.title}"
+    if not record.curves:
+        return f"{head}\nno curve could be run ({record.mode})"
+    first = record.curves[0]
+    what = "starts" if first.scenario in ("ionosphere", "spambase") else "instances"
+    dates = sorted({curve.date for curve in record.curves})
+    when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
+    return f"{head}\n{first.instances} {what}, {first.iterations[-1]} iterations, {first.dtype}, {record.mode}, {when}"
+
+
+def caption(record: FigureRecord) -> str:
+    """What the reader has to know and cannot see."""
+    notes = []
+    zero = max((curve.zero_optimum for curve in record.curves), default=0)
+    if zero:
+        notes.append(f"{zero} instances with F* = 0 are measured against the mean F* of the others.")
+    if record.curves and record.curves[0].scenario in ("patches", "ionosphere", "spambase"):
+        notes.append(f"Data: {record.curves[0].data}.")
+    reasons: dict[str, list[str]] = {}
+    for entry in record.missing:
+        reasons.setdefault(entry.reason, []).append(entry.optimizer)
+    for reason, names in reasons.items():
+        who = ", ".join(dict.fromkeys(names))
+        notes.append(f"Not available: {reason}." if who in reason else f"Not available: {who} ({reason}).")
+    return " ".join(notes)
