@@ -70,6 +70,8 @@ def run(
     if draw:
         import matplotlib  # noqa: F401  a missing extra should show before the work, not after it
     console = Console(soft_wrap=True, highlight=False, markup=False)
+    if device.type == "cpu":
+        torch.set_num_threads(1)  # on busy cores, threads that wait for each other made this twenty times slower
     if compute:
         console.print(_announcement(figures, request, device))
         made = _compute(console, figures, request, device, out, records, weights)

@@ -60,7 +60,13 @@ def _legend(drawing: "Figure", spec: FigureSpec, handles: dict[str, Any]) -> Non
     if not single:
         letter = "s" if "s =" in spec.panels[0].title else "t"
         for sign, dashes, face in (("> 0", SOLID, "0.3"), ("< 0", DASHED, "white")):
-            like = {"color": "0.3", "linestyle": dashes, "marker": "o", "markersize": 4.5, "markerfacecolor": face}
+            like: dict[str, Any] = {
+                "color": "0.3",
+                "linestyle": dashes,
+                "marker": "o",
+                "markersize": 4.5,
+                "markerfacecolor": face,
+            }
             handles[f"{letter} {sign}"] = Line2D([], [], **like)
     drawing.legend(
         list(handles.values()),
