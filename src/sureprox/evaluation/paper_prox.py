@@ -11,8 +11,9 @@ class PaperProxProblem(Problem):
     """F'(x) = F(x + t) with prox(v) = -t + sign(v) max(0, |v| - lam p + sign(v) t).
 
     This is the proximal operator of lam |x + t| only where v and v + t have the same sign. Elsewhere, if
-    |v + t| > lam p, it returns -t, that is x + t = 0, whatever v is, so that no method gets past zero there. The
-    exact operator is `Problem.prox`. Objective, gradient and subdifferential are exact.
+    |v + t| > lam p, it returns -t, that is x + t = 0, whatever v is. Near x + t = 0 v has the sign of -t, so that for
+    t > 0 no method gets past x + t <= 0, for t < 0 none past x + t >= 0: what is solved is the problem on that orthant.
+    The exact operator is `Problem.prox`. Objective, gradient and subdifferential are exact.
     """
 
     @classmethod

@@ -48,7 +48,7 @@ class Request:
             )
 
 
-QUICK = Request("quick", instances=16, iterations=400)
+QUICK = Request("quick", instances=10, iterations=400)
 FULL = Request("full", instances=1024, iterations=1000)
 
 

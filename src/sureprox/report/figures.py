@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sureprox.evaluation.figures import FIGURES, FigureSpec
 from sureprox.evaluation.records import FigureRecord
-from sureprox.report.panels import curve_of, draw_panel, limits
+from sureprox.report.panels import draw_panel, limits
 from sureprox.report.style import DASHED, SOLID, styles
 
 if TYPE_CHECKING:
@@ -34,23 +34,22 @@ def draw_figure(record: FigureRecord, directory: Path) -> list[Path]:
 
 def _fill(drawing: "Figure", spec: FigureSpec, record: FigureRecord, rows: int) -> None:
     look = styles(list(dict.fromkeys(line.label for line in spec.lines)))
-    axes = drawing.subplots(rows, spec.columns, squeeze=False, sharex=True, sharey="row")
+    axes = drawing.subplots(rows, spec.columns, squeeze=False, sharex=True, sharey=True)
+    low, high = limits(record.curves)
+    axes[0, 0].set_yscale("log")
+    axes[0, 0].set_ylim(low, high)
+    axes[0, 0].set_xlim(0, max((curve.iterations[-1] for curve in record.curves), default=1))
     handles: dict[str, Any] = {}
-    for row, members in enumerate(axes):
-        panels = spec.panels[row * spec.columns : (row + 1) * spec.columns]
-        curves = [curve for panel in panels for line in panel.lines if (curve := curve_of(record, line))]
-        low, high = limits(curves)
-        for axis, panel in zip(members, panels, strict=True):
-            axis.set_yscale("log")
-            axis.set_ylim(low, high)
-            handles |= draw_panel(axis, panel, record, look, high)
-        members[0].set_ylabel("mean relative gap  (F − F*) / F*", fontsize=9)  # noqa: RUF001
+    for axis, panel in zip(axes.ravel(), spec.panels, strict=True):
+        handles |= draw_panel(axis, panel, record, look, (low, high))
+    for axis in axes[:, 0]:
+        axis.set_ylabel("mean relative gap  (F − F*) / F*", fontsize=9)  # noqa: RUF001
     for axis in axes[-1]:
         axis.set_xlabel("iteration", fontsize=9)
     _legend(drawing, spec, handles)
     drawing.suptitle(title(spec, record), fontsize=10)
     if text := caption(record):
-        drawing.supxlabel(textwrap.fill(text, 30 + 36 * spec.columns), fontsize=7, color="0.25")
+        drawing.supxlabel(textwrap.fill(text, 110 if spec.columns == 1 else 220), fontsize=7, color="0.25")
 
 
 def _legend(drawing: "Figure", spec: FigureSpec, handles: dict[str, Any]) -> None:
@@ -103,6 +102,6 @@ def caption(record: FigureRecord) -> str:
     for entry in record.missing:
         reasons.setdefault(entry.reason, []).append(entry.optimizer)
     for reason, names in reasons.items():
-        who = ", ".join(dict.fromkeys(names))
+        who = ", ".join(dict.fromkeys(names)) if record.curves or len(reasons) > 1 else "every curve"
         notes.append(f"Not available: {reason}." if who in reason else f"Not available: {who} ({reason}).")
     return " ".join(notes)

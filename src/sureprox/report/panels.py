@@ -17,6 +17,8 @@ HEADROOM = 10.0  # the axis goes this far above the highest start; what climbs h
 BEYOND = 1e3  # how far outside the axis a curve is still followed, so that it crosses the edge at its own angle
 MARKERS = 6  # on each curve
 
+Bounds = tuple[float, float]  # of the axis: low, high
+
 
 @dataclass(frozen=True)
 class Escape:
@@ -36,7 +38,7 @@ def limits(curves: Sequence[CurveRecord]) -> tuple[float, float]:
     values = [value for curve in curves for value in curve.mean if math.isfinite(value) and value > 0]
     starts = [curve.mean[0] for curve in curves if math.isfinite(curve.mean[0]) and curve.mean[0] > 0]
     top = HEADROOM * max(starts, default=1.0)
-    bottom = max(FLOOR, min(values, default=FLOOR))
+    bottom = max(FLOOR, min(values, default=FLOOR) / 2)
     return 10.0 ** math.floor(math.log10(bottom)), 10.0 ** math.ceil(math.log10(top))
 
 
@@ -52,32 +54,34 @@ def escape(line: Line, curve: CurveRecord, high: float) -> Escape | None:
     return Escape(line, above[0], f"{line.label}{shift}: diverges{lost}")
 
 
-def draw_panel(axis: "Axes", panel: Panel, record: FigureRecord, look: dict[str, Style], high: float) -> dict[str, Any]:
+def draw_panel(
+    axis: "Axes", panel: Panel, record: FigureRecord, look: dict[str, Style], bounds: Bounds
+) -> dict[str, Any]:
     """Draw the curves; returns the legend handle of each label."""
+    high = bounds[1]
     handles: dict[str, Any] = {}
     escaped = []
     for place, line in enumerate(panel.lines):
         curve = curve_of(record, line)
         if curve is None:
             continue
-        artist = _draw(axis, line, curve, look[line.label], high, place / len(panel.lines))
+        artist = _draw(axis, line, curve, look[line.label], bounds, place / len(panel.lines))
         handles.setdefault(line.label, artist)
         if gone := escape(line, curve, high):
             escaped.append(gone)
     _mark(axis, escaped, look, high)
     axis.set_title(panel.title, fontsize=9)
-    axis.margins(x=0.01)
     axis.grid(True, color="0.9", linewidth=0.7)
     axis.tick_params(labelsize=8)
     axis.spines[["top", "right"]].set_visible(False)
     return handles
 
 
-def _draw(axis: "Axes", line: Line, curve: CurveRecord, style: Style, high: float, offset: float) -> Any:
+def _draw(axis: "Axes", line: Line, curve: CurveRecord, style: Style, bounds: Bounds, offset: float) -> Any:
     """One curve. Where both signs of a shift are shown, the negative one is dashed with open markers."""
-    shift = line.scenario.shift
-    last = curve.iterations[-1]
-    wanted = [(i + offset) * last / MARKERS for i in range(MARKERS)]  # at even distances, whatever the grid
+    shift, (low, high) = line.scenario.shift, bounds
+    last = max((k for k, value in zip(curve.iterations, curve.mean, strict=True) if low <= value <= high), default=0)
+    wanted = [(i + offset) * last / MARKERS for i in range(MARKERS)]  # at even distances of what is seen
     marks = sorted({min(range(len(curve.iterations)), key=lambda j: abs(curve.iterations[j] - k)) for k in wanted})
     (artist,) = axis.plot(
         curve.iterations,
