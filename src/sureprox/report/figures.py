@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sureprox.evaluation.figures import FIGURES, FigureSpec
 from sureprox.evaluation.records import FigureRecord
-from sureprox.report.panels import draw_panel, limits
+from sureprox.report.panels import draw_panel, limits, seen_until
 from sureprox.report.style import DASHED, SOLID, styles
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def _fill(drawing: "Figure", spec: FigureSpec, record: FigureRecord, rows: int) 
     low, high = limits(record.curves)
     axes[0, 0].set_yscale("log")
     axes[0, 0].set_ylim(low, high)
-    axes[0, 0].set_xlim(0, max((curve.iterations[-1] for curve in record.curves), default=1))
+    axes[0, 0].set_xlim(0, max((seen_until(curve, low) for curve in record.curves), default=0) or 1)
     handles: dict[str, Any] = {}
     for axis, panel in zip(axes.ravel(), spec.panels, strict=True):
         handles |= draw_panel(axis, panel, record, look, (low, high))
