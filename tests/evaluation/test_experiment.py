@@ -8,7 +8,7 @@ import torch
 import sureprox as sp
 from evaluation_cases import SMALL, Exploding, small_dataset
 from helpers import refused
-from sureprox.evaluation import experiment
+from sureprox.evaluation import datasets, experiment
 from sureprox.evaluation.experiment import grid, trace
 from sureprox.evaluation.records import columns
 from sureprox.evaluation.scenarios import Move, Scenario
@@ -90,3 +90,15 @@ def test_only_steps_are_timed(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None
     ticks = iter(range(10_000))
     monkeypatch.setattr(experiment.time, "perf_counter", lambda: float(next(ticks)))
     assert trace(ISTA(), data, LASSO, 20).seconds == 20.0
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("optimizer", ["fista", "go-math-l2o/lasso"])
+def test_a_gpu_gives_the_same_curve(tmp_path, optimizer: str) -> None:
+    data = small_dataset(tmp_path)
+    there = datasets.solved(data.instances, tmp_path, torch.device("cuda"))
+    curves = []
+    for where in (data, there):
+        chosen = FISTA() if optimizer == "fista" else sp.load(optimizer, where.problem.device)
+        curves.append(trace(chosen, where, LASSO, 60, dtype=torch.float64).gaps)
+    torch.testing.assert_close(curves[1], curves[0], rtol=1e-6, atol=1e-11)

@@ -57,7 +57,7 @@ def test_it_needs_a_shifted_l1_penalty() -> None:
 
 @pytest.fixture(scope="module")
 def lasso(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
-    return solved(draw("lasso", 16, 0), tmp_path_factory.mktemp("optima"), CPU)
+    return solved(draw("lasso", 8, 0), tmp_path_factory.mktemp("optima"), CPU)
 
 
 @pytest.mark.parametrize("t", [10.0, -10.0])
@@ -66,18 +66,18 @@ def test_every_method_stalls_with_it(lasso: Dataset, t: float, name: str) -> Non
     """At the paper's size all end at one mean gap between 1.2 and 1.35; with the exact operator they go on."""
     classical: dict[str, Optimizer] = {"ista": ISTA(), "fista": FISTA(), "fista-restart": FISTA(restart=True)}
     optimizer = classical.get(name) or sp.load(name)
-    paper = trace(optimizer, lasso, Scenario("lasso", Move.PAPER_PROX, t), 200)
+    paper = trace(optimizer, lasso, Scenario("lasso", Move.PAPER_PROX, t), 150)
     assert 1.15 < float(paper.gaps[-1].mean()) < 1.35
-    assert float(paper.gaps[-1].mean()) == pytest.approx(float(paper.gaps[-2].mean()), rel=1e-3)
-    if name != "ista":  # it is still on its way after 200 iterations
-        exact = trace(optimizer, lasso, Scenario("lasso", Move.OBJECTIVE, t), 200)
-        assert float(exact.gaps[-1].mean()) < 1e-3
+    assert float(paper.gaps[-1].mean()) == pytest.approx(float(paper.gaps[-2].mean()), rel=3e-3)
+    if name not in ("ista", "fista"):  # these are still on their way after 150 iterations
+        exact = trace(optimizer, lasso, Scenario("lasso", Move.OBJECTIVE, t), 150)
+        assert float(exact.gaps[-1].mean()) < 1e-4
 
 
 @pytest.mark.parametrize("t", [10.0, -10.0])
 def test_what_it_solves_is_the_problem_on_one_orthant(lasso: Dataset, t: float) -> None:
     """For t > 0 nothing gets past x + t <= 0, for t < 0 past x + t >= 0; scikit-learn knows the optimum there."""
-    seen = trace(FISTA(restart=True), lasso, Scenario("lasso", Move.PAPER_PROX, t), 300)
+    seen = trace(FISTA(restart=True), lasso, Scenario("lasso", Move.PAPER_PROX, t), 200)
     for i in range(4):
         A, b = lasso.problem.f.A[i].numpy(), lasso.problem.f.b[i].numpy()
         model = Lasso(alpha=0.1 / len(b), positive=True, fit_intercept=False, tol=1e-10, max_iter=100_000)

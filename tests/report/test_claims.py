@@ -44,6 +44,14 @@ def test_who_beats_whom() -> None:
             assert beats(curve(better), curve(worse)) == (i < j)
 
 
+def test_at_the_same_recorded_iteration_the_lower_gap_wins() -> None:
+    """After iteration 100 only every tenth is recorded."""
+    one, other = (curve([1.0, gap]) for gap in (1e-8, 1e-7))
+    assert beats(one, other)
+    assert not beats(other, one)
+    assert not beats(one, one)
+
+
 def test_speedups() -> None:
     assert speedup(curve(falling(50)), curve(falling(100))) == (2.0, False)
     assert speedup(curve(falling(50)), curve(level(0.5))) == (20.0, True)

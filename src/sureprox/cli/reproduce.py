@@ -133,7 +133,8 @@ def _tell_missing(console: Console, made: Sequence[FigureRecord]) -> None:
         for entry in record.missing:
             reasons.setdefault(entry.reason, []).append(record.figure)
     for reason, names in reasons.items():
-        console.print(f"not available: {reason} ({len(names)} curves of {', '.join(dict.fromkeys(names))})")
+        count = "1 curve" if len(names) == 1 else f"{len(names)} curves"
+        console.print(f"not available: {reason} ({count} of {', '.join(dict.fromkeys(names))})")
 
 
 def _claims(console: Console, records: Path, out: Path) -> None:

@@ -52,13 +52,13 @@ def diverged(curve: CurveRecord) -> bool:
 
 
 def rank(curve: CurveRecord) -> tuple[float, float]:
-    """Smaller is better: iterations to `TARGET`, and among curves that never get there, the final gap."""
+    """Smaller is better: iterations to `TARGET`, then the gap there, or at the end for curves that never get there."""
     k = reached(curve)
-    return (math.inf, curve.mean[-1]) if k is None else (float(k), 0.0)
+    return (math.inf, curve.mean[-1]) if k is None else (float(k), curve.mean[curve.iterations.index(k)])
 
 
 def beats(ours: CurveRecord, theirs: CurveRecord) -> bool:
-    """Reaches `TARGET` in fewer iterations; if neither reaches it, ends lower."""
+    """Reaches `TARGET` in fewer iterations, or lower at the same recorded one; if neither reaches it, ends lower."""
     return rank(ours) < rank(theirs)
 
 
