@@ -13,6 +13,8 @@ from sureprox.report.style import DASHED, SOLID, styles
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+LEGEND: dict[str, Any] = {"frameon": False, "fontsize": 8.5, "handlelength": 3.5}
+
 
 def draw_figure(record: FigureRecord, directory: Path) -> list[Path]:
     """Write NAME.png and NAME.svg and return their paths. The same record gives the same bytes."""
@@ -38,7 +40,7 @@ def _fill(drawing: "Figure", spec: FigureSpec, record: FigureRecord, rows: int) 
     low, high = limits(record.curves)
     axes[0, 0].set_yscale("log")
     axes[0, 0].set_ylim(low, high)
-    axes[0, 0].set_xlim(0, max((seen_until(curve, low) for curve in record.curves), default=0) or 1)
+    axes[0, 0].set_xlim(0, max((seen_until(curve, (low, high)) for curve in record.curves), default=0) or 1)
     handles: dict[str, Any] = {}
     for axis, panel in zip(axes.ravel(), spec.panels, strict=True):
         handles |= draw_panel(axis, panel, record, look, (low, high))
@@ -46,36 +48,27 @@ def _fill(drawing: "Figure", spec: FigureSpec, record: FigureRecord, rows: int) 
         axis.set_ylabel("mean relative gap  (F − F*) / F*", fontsize=9)  # noqa: RUF001
     for axis in axes[-1]:
         axis.set_xlabel("iteration", fontsize=9)
-    _legend(drawing, spec, handles)
+    text = caption(record)
+    if len(spec.panels) == 1:
+        drawing.legend(list(handles.values()), list(handles), loc="outside right center", **LEGEND)
+        drawing.supxlabel(textwrap.fill(text, 110), fontsize=7, color="0.25")
+    else:  # a caption below a legend that is below the panels would overlap it
+        handles |= _signs(spec)
+        below: dict[str, Any] = {"loc": "outside lower center", "ncols": len(handles), "title_fontsize": 7}
+        drawing.legend(list(handles.values()), list(handles), title=textwrap.fill(text, 220), **below, **LEGEND)
     drawing.suptitle(title(spec, record), fontsize=10)
-    if text := caption(record):
-        drawing.supxlabel(textwrap.fill(text, 110 if spec.columns == 1 else 220), fontsize=7, color="0.25")
 
 
-def _legend(drawing: "Figure", spec: FigureSpec, handles: dict[str, Any]) -> None:
+def _signs(spec: FigureSpec) -> dict[str, Any]:
+    """Legend handles that say how the signs of the shifts are told apart."""
     from matplotlib.lines import Line2D
 
-    single = len(spec.panels) == 1
-    if not single:
-        letter = "s" if "s =" in spec.panels[0].title else "t"
-        for sign, dashes, face in (("> 0", SOLID, "0.3"), ("< 0", DASHED, "white")):
-            like: dict[str, Any] = {
-                "color": "0.3",
-                "linestyle": dashes,
-                "marker": "o",
-                "markersize": 4.5,
-                "markerfacecolor": face,
-            }
-            handles[f"{letter} {sign}"] = Line2D([], [], **like)
-    drawing.legend(
-        list(handles.values()),
-        list(handles),
-        loc="outside right center" if single else "outside lower center",
-        ncols=1 if single else len(handles),
-        frameon=False,
-        fontsize=8.5,
-        handlelength=3.5,
-    )
+    letter = "s" if "s =" in spec.panels[0].title else "t"
+    like: dict[str, Any] = {"color": "0.3", "marker": "o", "markersize": 4.5}
+    return {
+        f"{letter} > 0": Line2D([], [], linestyle=SOLID, markerfacecolor="0.3", **like),
+        f"{letter} < 0": Line2D([], [], linestyle=DASHED, markerfacecolor="white", **like),
+    }
 
 
 def title(spec: FigureSpec, record: FigureRecord) -> str:

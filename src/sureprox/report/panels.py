@@ -42,9 +42,10 @@ def limits(curves: Sequence[CurveRecord]) -> tuple[float, float]:
     return 10.0 ** math.floor(math.log10(bottom)), 10.0 ** math.ceil(math.log10(top))
 
 
-def seen_until(curve: CurveRecord, low: float) -> int:
-    """The last recorded iteration at which the curve has not left through the bottom."""
-    return max((k for k, value in zip(curve.iterations, curve.mean, strict=True) if value >= low), default=0)
+def seen_until(curve: CurveRecord, bounds: Bounds) -> int:
+    """The last recorded iteration at which the curve is inside the axis."""
+    low, high = bounds
+    return max((k for k, value in zip(curve.iterations, curve.mean, strict=True) if low <= value <= high), default=0)
 
 
 def escape(line: Line, curve: CurveRecord, high: float) -> Escape | None:
@@ -84,8 +85,8 @@ def draw_panel(
 
 def _draw(axis: "Axes", line: Line, curve: CurveRecord, style: Style, bounds: Bounds, offset: float) -> Any:
     """One curve. Where both signs of a shift are shown, the negative one is dashed with open markers."""
-    shift, (low, high) = line.scenario.shift, bounds
-    last = seen_until(curve, low)
+    shift, high = line.scenario.shift, bounds[1]
+    last = seen_until(curve, bounds)
     wanted = [(i + offset) * last / MARKERS for i in range(MARKERS)]  # at even distances of what is seen
     marks = sorted({min(range(len(curve.iterations)), key=lambda j: abs(curve.iterations[j] - k)) for k in wanted})
     (artist,) = axis.plot(
