@@ -15,7 +15,7 @@ from sureprox.errors import InputError
 from sureprox.evaluation import FIGURES, FULL, GROUPS, QUICK, FigureRecord, Reproduction, Request
 from sureprox.evaluation.record_files import read_figure, read_figures
 from sureprox.evaluation.reproduction import Step
-from sureprox.optimizers.weights import write_atomically
+from sureprox.files import write_atomically
 from sureprox.report.claims import Judgement, judge, markdown
 from sureprox.report.figures import draw_figure
 

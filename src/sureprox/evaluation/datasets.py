@@ -13,7 +13,7 @@ from torch import Tensor
 
 from sureprox.errors import InputError
 from sureprox.evaluation.metrics import gap_scale
-from sureprox.optimizers.weights import write_atomically
+from sureprox.files import write_atomically
 from sureprox.problems import L1, LassoFamily, LogisticFamily, Problem
 from sureprox.problems.families import Family
 from sureprox.problems.smooth import LinearModel

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sureprox.evaluation.records import DIGITS, CurveRecord, FigureRecord, Missing, RecordError, TuningRecord
-from sureprox.optimizers.weights import write_atomically
+from sureprox.files import write_atomically
 
 FORMAT = 1
 
