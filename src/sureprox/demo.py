@@ -169,7 +169,7 @@ def figure(curves: Sequence[Curve], path: Path, title: str) -> None:
     escaped = any(_first_above(curve) is not None for curve in curves)
     panels[0].set_ylim(TOL, CEILING if escaped else min(CEILING, 3 * top))
     handles, labels = panels[0].get_legend_handles_labels()
-    drawing.legend(handles, labels, loc="outside lower center", ncols=min(4, len(labels)), frameon=False)
+    drawing.legend(handles, labels, loc="outside lower center", ncols=min(5, len(labels)), frameon=False)
     drawing.suptitle(title, fontsize=12)
     path.parent.mkdir(parents=True, exist_ok=True)
     drawing.savefig(path)

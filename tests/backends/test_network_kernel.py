@@ -1,53 +1,36 @@
-"""network.cu against the plain network: its text run on a CPU by emulate.cpp, and on a GPU where there is one."""
-
-import ctypes
-import shutil
-import subprocess
-from pathlib import Path
+"""network.cu against the plain network, run on a CPU lane by lane (see emulate.h)."""
 
 import pytest
 import torch
+from emulation import emulated, pointer
 
-from sureprox.backends import kernel
+from sureprox.backends.kernel import architecture
 from sureprox.optimizers import L2ODM, L2OPA, GoMathL2O, RNNProp
-from sureprox.optimizers.lstm import CoordinateNetwork
 
-HERE = Path(__file__).parent
 NETWORKS = {"go-math-l2o": GoMathL2O, "l2o-pa": L2OPA, "l2o-dm": L2ODM, "rnnprop": RNNProp}
 
 
-def flat(network: CoordinateNetwork) -> torch.Tensor:
-    return torch.cat([p.detach().reshape(-1) for p in network.parameters()])
-
-
-def pointer(tensor: torch.Tensor) -> ctypes.c_void_p:
-    return ctypes.c_void_p(tensor.data_ptr())
-
-
 @pytest.fixture(scope="module", params=NETWORKS)
-def emulated(request, tmp_path_factory):
-    """The plain network in float64 and the kernels for it."""
-    compiler = shutil.which("g++")
-    if compiler is None:
-        pytest.skip("needs g++ to run the kernel on the CPU")
+def case(request, tmp_path_factory):
+    """A network, its architecture and the kernels for it."""
     network = NETWORKS[request.param]().network
-    shape = kernel.architecture(network)
-    library = tmp_path_factory.mktemp("kernel") / "emulated.so"
-    macros = [f"-D{name}={value}" for name, value in shape.macros().items()]
-    include = Path(kernel.__file__).parent
-    command = [compiler, "-std=c++17", "-O1", "-shared", "-fPIC", *macros, f"-I{include}"]
-    subprocess.run([*command, str(HERE / "emulate.cpp"), "-o", str(library)], check=True, capture_output=True)
-    return network, shape, ctypes.CDLL(str(library))
+    shape = architecture(network)
+    return network, shape, emulated("emulate_network.cpp", shape.macros(), tmp_path_factory.mktemp("kernel"))
+
+
+@pytest.mark.parametrize("options", [{"hidden": 8}, {"layers": 1}, {"biases": True}])
+def test_the_kernel_is_not_offered_for_other_networks(options):
+    assert architecture(GoMathL2O(**options).network) is None
 
 
 @pytest.mark.parametrize(("rows", "blocks"), [(1, 1), (16, 1), (150, 1), (300, 2)])
-def test_emulated_kernel_computes_network_and_its_gradients(emulated, rows, blocks):
-    network, shape, kernels = emulated
+def test_emulated_kernel_computes_network_and_its_gradients(case, rows, blocks):
+    network, shape, kernels = case
     torch.manual_seed(rows)
     with torch.no_grad():
         for p in network.parameters():
             p.normal_(0, 0.4)
-    weights = flat(network)
+    weights = torch.cat([p.detach().reshape(-1) for p in network.parameters()])
     assert weights.numel() == shape.weights
     width = network.embed.in_features if network.embed is not None else shape.features
     raw = torch.randn(rows, width)

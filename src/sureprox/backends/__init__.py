@@ -2,5 +2,6 @@
 
 from sureprox.backends.compiled import Compiled, compiler_available
 from sureprox.backends.kernel import can_fuse, fused
+from sureprox.backends.normal import faster
 
-__all__ = ["Compiled", "can_fuse", "compiler_available", "fused"]
+__all__ = ["Compiled", "can_fuse", "compiler_available", "faster", "fused"]

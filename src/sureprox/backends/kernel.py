@@ -1,14 +1,13 @@
 """The coordinate network as one kernel forward and one backward, for training and inference on an NVIDIA GPU."""
 
 from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from sureprox.backends import cuda
 from sureprox.optimizers import LearnedOptimizer
 from sureprox.optimizers.lstm import CoordinateNetwork
 
@@ -62,29 +61,13 @@ def architecture(network: CoordinateNetwork) -> Architecture | None:
     return Architecture(features, heads, network.inner is not None, offset)
 
 
-def source(shape: Architecture) -> str:
-    """The text of network.cu for one architecture."""
-    defines = "".join(f"#define {name} {value}\n" for name, value in shape.macros().items())
-    return defines + files("sureprox.backends").joinpath("network.cu").read_text(encoding="utf-8")
-
-
-@cache
 def _kernel(shape: Architecture, name: str, device: int) -> Any:
-    """One kernel of network.cu, compiled by the CUDA that PyTorch brings (a few seconds)."""
-    with torch.cuda.device(device):
-        kernel = torch.cuda._compile_kernel(source(shape), name)
-        if name == "network_backward":
-            kernel.set_shared_memory_config(shape.memory)
-        return kernel
-
-
-@cache
-def _multiprocessors(device: int) -> int:
-    return torch.cuda.get_device_properties(device).multi_processor_count
+    shared = shape.memory if name == "network_backward" else 0
+    return cuda.kernel("network.cu", name, tuple(shape.macros().items()), device, shared)
 
 
 def _blocks(rows: int, device: int, per_multiprocessor: int) -> int:
-    return min(-(-rows // ROWS), per_multiprocessor * _multiprocessors(device))
+    return min(-(-rows // ROWS), per_multiprocessor * cuda.multiprocessors(device))
 
 
 @torch.library.custom_op("sureprox::coordinate_network", mutates_args=())
@@ -199,30 +182,22 @@ class FusedNetwork(nn.Module):
 def can_fuse(optimizer: Any, device: torch.device, dtype: torch.dtype) -> bool:
     """Whether the kernel is made for this optimizer, device and precision."""
     network = getattr(optimizer, "network", None)
+    if not isinstance(optimizer, LearnedOptimizer) or not isinstance(network, CoordinateNetwork):
+        return False
+    shape = architecture(network)
     return (
-        device.type == "cuda"
-        and dtype == torch.float32
-        and hasattr(torch.cuda, "_compile_kernel")
-        and torch.version.cuda is not None
-        and isinstance(optimizer, LearnedOptimizer)
-        and isinstance(network, CoordinateNetwork)
-        and (shape := architecture(network)) is not None
+        shape is not None
         and all(p.dtype == torch.float32 for p in network.parameters())
+        and cuda.usable(device, dtype, shape.memory)
         and torch.cuda.get_device_capability(device) >= CAPABILITY
-        and _shared_memory(device) >= shape.memory
-        and _compiles(shape, device)
+        and _compiles(shape, cuda.index(device))
     )
 
 
-def _shared_memory(device: torch.device) -> int:
-    properties: Any = torch.cuda.get_device_properties(device)
-    return int(properties.shared_memory_per_block_optin)
-
-
-def _compiles(shape: Architecture, device: torch.device) -> bool:
+def _compiles(shape: Architecture, device: int) -> bool:
     try:
         for name in ("network_forward", "network_backward"):
-            _kernel(shape, name, device.index if device.index is not None else torch.cuda.current_device())
+            _kernel(shape, name, device)
     except (OSError, RuntimeError):  # CUDA's run-time compiler is missing or another one than expected
         return False
     return True

@@ -1,5 +1,6 @@
 """The optimizers of the figures, by name: hand-made ones, and pretrained ones from the package or a directory."""
 
+import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,8 +8,20 @@ from typing import Any
 
 import torch
 
+from sureprox.backends import can_fuse, fused
 from sureprox.errors import SureproxError
-from sureprox.optimizers import FISTA, ISTA, AdaLISTA, Adam, AdamHD, Optimizer, load, pretrained, read_card
+from sureprox.optimizers import (
+    FISTA,
+    ISTA,
+    AdaLISTA,
+    Adam,
+    AdamHD,
+    LearnedOptimizer,
+    Optimizer,
+    load,
+    pretrained,
+    read_card,
+)
 from sureprox.problems import LeastSquares, Problem
 
 CLASSICAL: dict[str, type[Any]] = {
@@ -59,6 +72,8 @@ def require_fit(contestant: Contestant, problem: Problem) -> None:
         raise UnavailableError(f"{contestant.name} is trained for {optimizer.m} rows, these problems have {rows}")
 
 
-def stepper(optimizer: Optimizer[Any], device: torch.device) -> Optimizer[Any]:
-    """The optimizer whose steps are taken on this device: where a faster equivalent one goes."""
+def stepper(optimizer: Optimizer[Any], device: torch.device, dtype: torch.dtype) -> Optimizer[Any]:
+    """The optimizer whose steps are taken on this device: the network by its own kernel where there is one."""
+    if isinstance(optimizer, LearnedOptimizer) and can_fuse(optimizer, device, dtype):
+        return fused(copy.deepcopy(optimizer))[0]
     return optimizer

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from sureprox.backends import faster
 from sureprox.errors import InputError
 from sureprox.evaluation.contestants import stepper
 from sureprox.evaluation.datasets import Dataset
@@ -52,7 +53,7 @@ def trace(
     """Steps in `dtype`, F in float64. What diverges stays diverged: nothing is clipped or left out."""
     recorded = grid(iterations)
     device = data.problem.device
-    fast = stepper(optimizer, device)
+    fast = stepper(optimizer, device, dtype)
     scale, _ = gap_scale(data.best)
     columns, seconds, steps = [], 0.0, 0
     for part in torch.arange(data.problem.batch, device=device).split(chunk or CHUNK[device.type]):
@@ -75,7 +76,7 @@ def _objectives(
 ) -> tuple[list[Tensor], int]:
     """F, (B,) in float64, at each of the recorded iterations, and the number of steps taken."""
     wanted = set(recorded)
-    problem = exact.to(dtype=dtype)
+    problem = faster(exact.to(dtype=dtype))
     state = optimizer.init(problem, x0.to(dtype))
     values = [exact.objective(state.x.double())]
     optimizer.step(problem, state)  # not timed: the first step may compile and allocate; it changes nothing

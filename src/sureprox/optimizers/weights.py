@@ -113,8 +113,8 @@ def read_card(name: str | Path) -> Card:
 
 def pretrained() -> list[str]:
     """Names of the optimizers that ship with the package, for `load`."""
-    cards = sorted(PRETRAINED.glob("*/*.json"))
-    return [f"{card.parent.name}/{card.stem}" for card in cards if card.with_suffix(".safetensors").exists()]
+    cards = PRETRAINED.glob("*/*.json")
+    return sorted(f"{card.parent.name}/{card.stem}" for card in cards if card.with_suffix(".safetensors").exists())
 
 
 def build(kind: str, arguments: Mapping[str, Any]) -> LearnedOptimizer[Any]:

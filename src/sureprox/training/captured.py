@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from sureprox.backends import Compiled, can_fuse, fused
+from sureprox.backends import Compiled, can_fuse, faster, fused
 from sureprox.backends.compiled import tensor_fields
 from sureprox.optimizers import LearnedOptimizer, State
 from sureprox.problems import Problem
@@ -92,7 +92,7 @@ class CapturedSegments:
         generator = options.get("generator")
         random = generator.get_state() if generator is not None else None
         everything = torch.arange(problem.batch, device=problem.device)
-        self.problem, self.upcoming = problem.select(everything), problem.select(everything)  # memory of their own
+        self.problem, self.upcoming = faster(problem.select(everything)), problem.select(everything)  # own memory
         self.side, self.taken = torch.cuda.Stream(), torch.cuda.Event()
         state = self.plain.init(self.problem, x0, **options)
         self.names = tensor_fields(state)

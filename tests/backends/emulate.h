@@ -1,5 +1,7 @@
-// Runs network.cu on a CPU: the threads of a block are fibers that take turns, the two matrix instructions and the
-// exchanges between lanes go through memory. It checks who holds what, not speed and not races within a warp.
+// Runs CUDA code on a CPU: the threads of a block are fibers that take turns, exchanges between lanes go through
+// memory. It checks who holds what, not speed and not races within a warp. The code that includes this file defines
+// `kernel`, one thread of the kernel with its arguments, and calls `launch`.
+#pragma once
 #include <ucontext.h>
 
 #include <cmath>
@@ -27,7 +29,7 @@ using std::copysignf, std::fabs, std::fmax;
 #define fmaxf std::fmax
 
 constexpr int BLOCK = 256;
-struct Index { int x; };
+struct Index { int x, y; };
 static Index threadIdx, blockIdx, gridDim, blockDim{BLOCK};
 
 static ucontext_t fibers[BLOCK], home;
@@ -68,53 +70,23 @@ static float __shfl_xor_sync(unsigned, float value, int mask) {
     return all[(threadIdx.x % 32) ^ mask][0];
 }
 
-static unsigned to_tf32(float value) { return (__float_as_uint(value) + 0x1000u) & 0xffffe000u; }
-static float seen(unsigned u) { return __uint_as_float(u & 0xffffe000u); }  // the unit ignores the last 13 bits
-static void mma(float& d0, float& d1, float& d2, float& d3, const unsigned (&a)[4], unsigned b0, unsigned b1) {
-    float mine[6] = {seen(a[0]), seen(a[1]), seen(a[2]), seen(a[3]), seen(b0), seen(b1)};
-    auto all = meet(mine, 6);
-    int g = threadIdx.x % 32 / 4, q = threadIdx.x % 4;
-    float* d[4] = {&d0, &d1, &d2, &d3};
-    for (int e = 0; e < 4; ++e) {
-        int row = g + (e < 2 ? 0 : 8), column = 2 * q + e % 2;
-        for (int k = 0; k < 8; ++k) {
-            float left = all[4 * (row % 8) + k % 4][(row / 8) + 2 * (k / 4)];
-            float right = all[4 * column + k % 4][4 + k / 4];
-            *d[e] += left * right;
-        }
-    }
-}
-
 alignas(16) static unsigned char raw[232448];
 #define SHARED_BYTES(name)
-#include "network.cu"
 
-struct Arguments {
-    bool backward;
-    const float *features, *h, *c, *weights, *d_out, *d_h_new, *d_c_new;
-    float *a, *b, *e, *partial;
-    int rows;
-};
-static Arguments arguments;
-
+static void (*kernel)();
 static void body() {
-    const Arguments& x = arguments;
-    if (x.backward)
-        network_backward(x.features, x.h, x.c, x.weights, x.d_out, x.d_h_new, x.d_c_new, x.a, x.b, x.e, x.partial,
-                         x.rows);
-    else
-        network_forward(x.features, x.h, x.c, x.weights, x.a, x.b, x.e, x.rows);
+    kernel();
     finished[current] = true;
     for (int next = 0; next < BLOCK; ++next)
         if (!finished[next]) { resume(next); setcontext(&fibers[next]); }
     setcontext(&home);
 }
 
-static void launch(int blocks) {
+static void launch(int blocks, int columns = 1) {
     static std::vector<std::vector<char>> stacks(BLOCK, std::vector<char>(1 << 16));
-    gridDim.x = blocks;
-    for (int block = 0; block < blocks; ++block) {
-        blockIdx.x = block;
+    gridDim = {blocks, columns};
+    for (int block = 0; block < blocks * columns; ++block) {
+        blockIdx = {block % blocks, block / blocks};
         std::memset(raw, 0xff, sizeof raw);  // not a number: whatever is used must have been written
         for (int t = 0; t < BLOCK; ++t) {
             finished[t] = false;
@@ -128,15 +100,3 @@ static void launch(int blocks) {
     }
 }
 
-extern "C" void forward(const float* features, const float* h, const float* c, const float* weights, float* out,
-                        float* h_new, float* c_new, int rows, int blocks) {
-    arguments = {false, features, h, c, weights, nullptr, nullptr, nullptr, out, h_new, c_new, nullptr, rows};
-    launch(blocks);
-}
-extern "C" void backward(const float* features, const float* h, const float* c, const float* weights,
-                         const float* d_out, const float* d_h_new, const float* d_c_new, float* d_features, float* d_h,
-                         float* d_c, float* partial, int rows, int blocks) {
-    arguments = {true,       features, h,   c,   weights, d_out, d_h_new, d_c_new,
-                 d_features, d_h,      d_c, partial, rows};
-    launch(blocks);
-}

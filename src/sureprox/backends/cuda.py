@@ -1,0 +1,43 @@
+"""CUDA kernels from the .cu files beside this one, compiled when first needed by the CUDA that PyTorch brings."""
+
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import torch
+
+Macros = tuple[tuple[str, int], ...]
+
+
+def source(file: str, macros: Mapping[str, int]) -> str:
+    """The text of a .cu file with its compile-time numbers."""
+    defines = "".join(f"#define {name} {value}\n" for name, value in macros.items())
+    return defines + files("sureprox.backends").joinpath(file).read_text(encoding="utf-8")
+
+
+@cache
+def kernel(file: str, name: str, macros: Macros, device: int, shared_memory: int = 0) -> Any:
+    """The kernel `name` of `file` on a device (compiling takes a few seconds), allowed this much shared memory."""
+    with torch.cuda.device(device):
+        made = torch.cuda._compile_kernel(source(file, dict(macros)), name)
+        made.set_shared_memory_config(shared_memory)
+        return made
+
+
+@cache
+def multiprocessors(device: int) -> int:
+    return torch.cuda.get_device_properties(device).multi_processor_count
+
+
+def usable(device: torch.device, dtype: torch.dtype, shared_memory: int) -> bool:
+    """Whether float32 kernels that need this much shared memory can be built for the device."""
+    if device.type != "cuda" or dtype != torch.float32 or torch.version.cuda is None:
+        return False
+    properties: Any = torch.cuda.get_device_properties(device)
+    return hasattr(torch.cuda, "_compile_kernel") and properties.shared_memory_per_block_optin >= shared_memory
+
+
+def index(device: torch.device) -> int:
+    """The number of a CUDA device."""
+    return device.index if device.index is not None else torch.cuda.current_device()

@@ -1,0 +1,31 @@
+"""CUDA kernels of the package, compiled for the CPU by emulate.h, so that they are tested where there is no GPU."""
+
+import ctypes
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+import torch
+
+from sureprox.backends import cuda
+
+
+def emulated(file: str, macros: Mapping[str, int], directory: Path) -> ctypes.CDLL:
+    """The kernels of tests/backends/`file` as a library."""
+    compiler = shutil.which("g++")
+    if compiler is None:
+        pytest.skip("needs g++ to run the kernel on the CPU")
+    library = directory / "emulated.so"
+    defines = [f"-D{name}={value}" for name, value in macros.items()]
+    command = [compiler, "-std=c++17", "-O1", "-shared", "-fPIC", *defines, f"-I{Path(cuda.__file__).parent}"]
+    made = subprocess.run(
+        [*command, str(Path(__file__).parent / file), "-o", str(library)], capture_output=True, text=True, check=False
+    )
+    assert made.returncode == 0, made.stderr
+    return ctypes.CDLL(str(library))
+
+
+def pointer(tensor: torch.Tensor | None) -> ctypes.c_void_p:
+    return ctypes.c_void_p(tensor.data_ptr() if tensor is not None else None)
