@@ -12,6 +12,8 @@ from helpers import labels, normal
 from sureprox.evaluation import datasets
 from sureprox.evaluation.datasets import Dataset, draw, solved
 
+DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
+
 
 def stand_in(monkeypatch: pytest.MonkeyPatch, problem: sp.Problem) -> None:
     """Every real data set is this problem."""
@@ -82,13 +84,11 @@ def test_of_many_patches_some_are_taken_evenly(tmp_path: Path, monkeypatch: pyte
     assert draw("patches", 50, 0).problem.batch == 10
 
 
+@pytest.mark.skipif(not DATA.is_dir(), reason="the real data, ../shared/data, are not here")
 @pytest.mark.parametrize("source", ["ionosphere", "spambase", "patches"])
-def test_real_data(tmp_path: Path, source: str) -> None:
-    pytest.importorskip("sureprox.problems.real")
-    try:
-        drawn = draw(source, 20, 0)
-    except (sp.SureproxError, OSError) as reason:
-        pytest.skip(f"the data are not here: {reason}")
-    data = solved(drawn, tmp_path, CPU)
+def test_real_data(tmp_path: Path, source: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SUREPROX_DATA", str(DATA))
+    monkeypatch.setenv("SUREPROX_CACHE", str(tmp_path / "cache"))
+    data = solved(draw(source, 20, 0), tmp_path, CPU)
     assert data.problem.batch == 20
     assert data.precision <= 1e-12
