@@ -93,7 +93,8 @@ class CapturedSegments:
         random = generator.get_state() if generator is not None else None
         everything = torch.arange(problem.batch, device=problem.device)
         self.problem, self.upcoming = faster(problem.select(everything)), problem.select(everything)  # own memory
-        self.side, self.taken = torch.cuda.Stream(), torch.cuda.Event()
+        # many small kernels, which would otherwise wait for the large ones of the segments
+        self.side, self.taken = torch.cuda.Stream(priority=-1), torch.cuda.Event()
         state = self.plain.init(self.problem, x0, **options)
         self.names = tensor_fields(state)
         self.state: State = replace(state, **{name: getattr(state, name).clone() for name in self.names})
