@@ -5,8 +5,9 @@ import torch
 
 import sureprox as sp
 from helpers import F64, autoregressive, normal
-from sureprox.problems import linear
-from sureprox.problems.linear import LinearMap, largest_eigenvalue
+from sureprox.problems import spectrum
+from sureprox.problems.linear import LinearMap
+from sureprox.problems.spectrum import largest_eigenvalue
 
 F32 = torch.float32
 
@@ -113,12 +114,12 @@ def test_at_most_40_products_with_the_matrix(shape, monkeypatch):
         return bmm(left, right)
 
     bmm = torch.bmm
-    monkeypatch.setattr(linear.torch, "bmm", counted)
+    monkeypatch.setattr(spectrum.torch, "bmm", counted)
     for forbidden in ("svd", "svdvals", "eigh", "eigvalsh", "matrix_norm"):
         monkeypatch.setattr(torch.linalg, forbidden, lambda *_, **__: pytest.fail("a decomposition of A"))
     problem.lipschitz()
     assert 0 < len(products) <= 40
-    assert max(products) <= linear.KRYLOV_BLOCK
+    assert max(products) <= spectrum.KRYLOV_BLOCK
 
 
 @pytest.mark.parametrize("dtype", [F32, F64])

@@ -1,5 +1,6 @@
 """Faster versions of the hot step, each checked against the plain one."""
 
+from sureprox.backends import krylov  # noqa: F401  (registers its kernel)
 from sureprox.backends.compiled import Compiled, compiler_available
 from sureprox.backends.kernel import can_fuse, fused
 from sureprox.backends.normal import faster

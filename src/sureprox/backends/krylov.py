@@ -1,0 +1,38 @@
+"""The orthonormal blocks that the estimate of L needs, one kernel each on an NVIDIA GPU instead of a hundred."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sureprox.backends import cuda
+from sureprox.problems.spectrum import drops, orthonormal, orthonormal_block
+
+THREADS, MOST, EARLIER = 256, 4, 64  # as in orthonormal.cu
+LONGEST = 2048
+MEMORY = 4 * (8 * EARLIER * MOST + EARLIER * MOST + MOST + MOST * LONGEST)
+
+
+@orthonormal_block.register_kernel("cuda")
+def _(block: Tensor, earlier: Tensor) -> Tensor:
+    size, count = block.shape[1:]
+    known = earlier.shape[2]
+    fits = size <= LONGEST and count <= MOST and known <= EARLIER and earlier.stride(2) == 1
+    if not fits or not cuda.usable(block.device, block.dtype, MEMORY):
+        return orthonormal(block, earlier)
+    device = cuda.index(block.device)
+    try:
+        kernel = cuda.kernel("orthonormal.cu", "orthonormal", (), device, MEMORY)
+    except (OSError, RuntimeError):  # CUDA's run-time compiler is missing or another one than expected
+        return orthonormal(block, earlier)
+    return launched(kernel, block, earlier)
+
+
+def launched(kernel: Any, block: Tensor, earlier: Tensor) -> Tensor:
+    """The kernel on these tensors."""
+    batch, size, count = block.shape
+    out = torch.empty(batch, size, count, dtype=block.dtype, device=block.device)
+    numbers = [size, count, earlier.shape[2], earlier.stride(1), earlier.stride(0), *drops(block.dtype)]
+    arguments = [block.contiguous(), earlier, out, *numbers]
+    kernel((batch, 1, 1), (THREADS, 1, 1), arguments, shared_mem=MEMORY)
+    return out
