@@ -19,6 +19,15 @@ class BatchData(ABC):  # noqa: B024  its subclasses have the abstract methods
     """
 
     batched: ClassVar[tuple[str, ...] | None] = None
+    stackable: ClassVar[bool] = False
+
+    @property
+    def can_stack(self) -> bool:
+        """Whether several points per instance can be evaluated together (`stacked`).
+
+        Only a class that says so itself: a subclass may have changed what its parent's `stacked` relies on.
+        """
+        return bool(vars(type(self)).get("stackable", False))
 
     @property
     def selectable(self) -> bool:

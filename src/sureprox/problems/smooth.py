@@ -76,13 +76,17 @@ class HasSmoothDual(Protocol):
 
 
 class LinearModel(Smooth):
-    """f(x) = phi(A x), one A per instance (B, m, n) or one for all (m, n); everything is a function of z = inner(x)."""
+    """f(x) = phi(A x), one A per instance (B, m, n) or one for all (m, n); everything is a function of z = inner(x).
+
+    inner must be affine, so that the images of x and y give that of (1 + c) x - c y.
+    """
 
     A: Tensor
+    copies: int = 1  # points per instance, see `stacked`
 
     @property
     def map(self) -> LinearMap:
-        return LinearMap(self.A)
+        return LinearMap(self.A, self.copies)
 
     @property
     def m(self) -> int:
@@ -114,9 +118,28 @@ class LinearModel(Smooth):
         """A shared A and a single right-hand side, as a batch of `count` equal instances."""
         return self._map(lambda name, value: value if name == "A" else value.expand(count, -1))
 
+    def stacked(self, copies: int) -> Self:
+        """The same functions for `copies` points per instance, rows i * copies + j, at one read of A."""
+        clone = self._map(lambda name, value: value if name == "A" else value.repeat_interleave(copies, 0))
+        clone.copies = copies
+        return clone
+
     @abstractmethod
     def curvature_weights(self, x: Vectors) -> Rows:
         """w with Hessian f(x) = A' diag(w) A."""
+
+    @property
+    @abstractmethod
+    def steepness(self) -> float:
+        """c with phi'' <= c: then grad f has the Lipschitz constant c lambda_max(A'A)."""
+
+    @abstractmethod
+    def bregman(self, z: Rows, at: Rows) -> Scalars:
+        """phi(z) - phi(at) - <grad phi(at), z - at> >= 0, computed without cancellation."""
+
+    @abstractmethod
+    def rounding_scales(self, at: Rows) -> tuple[Scalars, Scalars]:
+        """(|grad phi(at)|, norm of what is added up in a row of z): what the rounding errors of f are relative to."""
 
     def select(self, index: Tensor) -> Self:
         # a shared A is not part of the batch
@@ -127,6 +150,7 @@ class LeastSquares(LinearModel):
     """f(x) = 1/2 |A x - b|^2, grad f(x) = A'(A x - b), L = lambda_max(A'A)."""
 
     batched = ("A", "b")
+    stackable = True
 
     def __init__(self, A: Any, b: Any) -> None:
         self.A = checks.matrix(A)
@@ -162,6 +186,18 @@ class LeastSquares(LinearModel):
     def curvature_weights(self, x: Vectors) -> Rows:
         return torch.ones_like(self.b)
 
+    @property
+    def steepness(self) -> float:
+        return 1.0
+
+    def bregman(self, z: Rows, at: Rows) -> Scalars:
+        """1/2 |z - at|^2."""
+        return 0.5 * (z - at).square().sum(1)
+
+    def rounding_scales(self, at: Rows) -> tuple[Scalars, Scalars]:
+        size = torch.linalg.vector_norm(at, dim=1)
+        return size, size + 2 * torch.linalg.vector_norm(self.b, dim=1)
+
     def dual_scale(self, z: Rows, low: Scalars, high: Scalars) -> Scalars:
         """argmax_s of the dual value -s <z, b> - s^2 |z|^2 / 2 on [low, high]."""
         square = z.square().sum(1)
@@ -181,6 +217,7 @@ class Logistic(LinearModel):
     """
 
     batched = ("A", "y")
+    stackable = True
 
     def __init__(self, A: Any, y: Any, curvature: float = 0.25) -> None:
         self.A = checks.matrix(A)
@@ -212,6 +249,25 @@ class Logistic(LinearModel):
         """sigma (1 - sigma) / m."""
         z = self.inner(x)
         return torch.sigmoid(z) * torch.sigmoid(-z) / self.m
+
+    @property
+    def steepness(self) -> float:
+        """1/4 whatever `curvature` says: this is what is true, not what the steps are made of."""
+        return 0.25 / self.m
+
+    def bregman(self, z: Rows, at: Rows) -> Scalars:
+        """mean_i [log(1 + e^{z_i}) - log(1 + e^{t_i}) - sigma(t_i) d_i], t = at, d = z - t.
+
+        Where |d_i| <= 1 the first two terms are log(1 + sigma(t_i) (e^{d_i} - 1)), which keeps its digits.
+        """
+        d, slope = z - at, torch.sigmoid(at)
+        near = torch.log1p(slope * torch.expm1(d.clamp(-1, 1)))
+        far = _log1pexp(z) - _log1pexp(at)
+        return (torch.where(d.abs() <= 1, near, far) - slope * d).mean(1)
+
+    def rounding_scales(self, at: Rows) -> tuple[Scalars, Scalars]:
+        size = torch.linalg.vector_norm(at, dim=1)
+        return torch.linalg.vector_norm(torch.sigmoid(at), dim=1) / self.m, size
 
     def dual_scale(self, z: Rows, low: Scalars, high: Scalars) -> Scalars:
         """The largest admissible s <= 1: s = 1 is the optimal dual direction, phi* needs 0 <= s <= 1."""
