@@ -8,6 +8,7 @@ from torch import Tensor
 
 from sureprox.optimizers import Optimizer
 from sureprox.optimizers.base import S, State
+from sureprox.optimizers.certified import CertifiedState, credit
 from sureprox.optimizers.guaranteed import TRACKS, GuaranteedState, Track
 from sureprox.problems import Problem
 from sureprox.solution import Progress, Solution, Status, named
@@ -48,7 +49,8 @@ class Run:
         zero = torch.zeros(batch, dtype=torch.int64, device=device)
         self.iterations, self.pull_backs, self.rejected = zero, zero, zero
         self.track = torch.full_like(zero, TRACKS.index(Track.OPTIMIZER))
-        self.rate = torch.full((batch,), torch.inf, dtype=torch.float64, device=device)
+        self.weight = torch.zeros(batch, dtype=torch.float64, device=device)
+        self.credit = torch.zeros_like(self.weight)
         self.diverged = torch.zeros(batch, dtype=torch.bool, device=device)
         self.stalled = torch.zeros_like(self.diverged)  # float32 cannot take it any further
         self.done = self.best.converged | (limits <= 0)
@@ -79,7 +81,7 @@ class Run:
             lost = ~self.done[rows] & ~_finite(state.x, seen)
             if check_every > 1 and problem.selectable and bool(lost.any()):
                 self._retrace(rows[lost], problem.select(lost), rule.select(lost), start.select(lost), state.k)
-            self._update(rows, state, before, seen)
+            self._update(rows, problem, state, before, seen)
             self._record()
             if callback is not None:
                 callback(self._progress(state.k))
@@ -88,10 +90,10 @@ class Run:
         """Walk the instances that were lost between two checks again, each step checked, to find where."""
         before = state.x
         for after in iterate(problem, self.optimizer, state, last - state.k):
-            self._update(rows, after, before, rule.measure(after.x))
+            self._update(rows, problem, after, before, rule.measure(after.x))
             before = after.x
 
-    def _update(self, rows: Tensor, state: State, before: Tensor, seen: Measurement) -> None:
+    def _update(self, rows: Tensor, problem: Problem, state: State, before: Tensor, seen: Measurement) -> None:
         """Take over what was measured at the point of `state` for the rows that still run."""
         running = ~self.done[rows]
         finite = _finite(state.x, seen)
@@ -109,9 +111,11 @@ class Run:
         self.step_norm = torch.zeros_like(self.step_norm).index_copy(0, index, norms[good])  # who stopped stands still
         self.diverged[rows[running & ~finite]] = True
         if isinstance(state, GuaranteedState):
-            for name in ("track", "pull_backs", "rejected", "rate"):
+            for name in ("track", "pull_backs", "rejected", "weight"):
                 value = getattr(state, name)[good].to(getattr(self, name).dtype)
                 setattr(self, name, getattr(self, name).index_copy(0, index, value))
+            if isinstance(state, CertifiedState):
+                self.credit = self.credit.index_copy(0, index, credit(problem, state)[good].double())
             if state.x.dtype == torch.float32:
                 self.stalled[rows[good & (state.idle >= STALLED)]] = True
         self.stalled &= ~self.best.converged
@@ -122,7 +126,7 @@ class Run:
             values.append((self.step_norm if name == "step_norm" else getattr(self.best, name)).clone())
 
     def _progress(self, k: int) -> Progress:
-        gaps = self.best.gap[~self.done]
+        gaps = self.best.gap[~(self.best.converged | self.diverged)]
         return Progress(k, int(self.limits.max()), len(gaps), float(gaps.max()) if len(gaps) else 0.0)
 
     def in_float64(self) -> "Run":
@@ -144,7 +148,8 @@ class Run:
             iterations=self.iterations,
             status=named(codes, (Status.CONVERGED, Status.ITERATION_LIMIT, Status.DIVERGED)),
             history={name: torch.stack(values) for name, values in self.history.items()},
-            rate=self.rate,
+            rate=0.5 / self.weight,
+            credit=self.credit,
             track=named(self.track, TRACKS),
             pull_backs=self.pull_backs,
             rejected=self.rejected,

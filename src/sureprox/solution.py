@@ -37,9 +37,10 @@ class Solution:
 
     history[name] has shape (K + 1, B): row k describes the point that would be returned after k iterations.
 
-    What a certified run adds: F(x) - F* <= rate |x_0 - x*|^2, infinite without the guarantee; `track` (B,) of `Track`,
-    which method found x; how often the optimizer was pulled back; in how many iterations L proved too small; and
-    whether the instance was finished in float64 because float32 could not reach the tolerance: x is then float64.
+    What a certified run adds: F(x) - F* <= rate (|x_0 - x*|^2 - credit), the rate being infinite without the guarantee;
+    `track` (B,) of `Track`, which method found x; how often the optimizer was pulled back; in how many iterations L
+    proved too small; and whether the instance was finished in float64 because float32 could not reach the tolerance:
+    x is then float64.
     """
 
     x: Tensor
@@ -50,6 +51,7 @@ class Solution:
     status: npt.NDArray[np.object_]
     history: dict[str, Tensor]
     rate: Tensor
+    credit: Tensor
     track: npt.NDArray[np.object_]
     pull_backs: Tensor
     rejected: Tensor
@@ -60,6 +62,11 @@ class Solution:
         """(B,) bool."""
         return torch.tensor([s is Status.CONVERGED for s in self.status])
 
+    def bound(self, radius: float | Tensor) -> Tensor:
+        """A bound on F(x) - F* for a `radius` >= |x_0 - x*|, a number or (B,): by the gap or by the rate."""
+        square = torch.as_tensor(radius, dtype=self.rate.dtype, device=self.rate.device).square()
+        return torch.minimum(self.gap, self.rate * (square - self.credit).clamp(min=0))
+
     def finished_by(self, more: "Solution", mask: Tensor) -> "Solution":
         """This solution, its instances in `mask` (B,) taken further by `more`, which holds these or the whole batch."""
         index = mask.nonzero()[:, 0]
@@ -69,6 +76,7 @@ class Solution:
             return mine.to(theirs.dtype).index_copy(0, index, theirs[rows])
 
         iterations = self.iterations.index_add(0, index, more.iterations[rows])
+        stop = int(iterations.max()) + 1
         status, track = self.status.copy(), self.track.copy()
         for i, row in zip(index.tolist(), rows.tolist(), strict=True):
             status[i] = more.status[row]
@@ -82,9 +90,7 @@ class Solution:
             iterations=iterations,
             status=status,
             history={
-                name: _continued(values, more.history[name][:, rows], index, self.iterations, name)[
-                    : int(iterations.max()) + 1
-                ]
+                name: _continued(values, more.history[name][:, rows], index, self.iterations, name)[:stop]
                 for name, values in self.history.items()
             },
             track=track,

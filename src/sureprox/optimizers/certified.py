@@ -10,6 +10,7 @@ from sureprox.optimizers.base import Optimizer, State, resolve_step_size
 from sureprox.optimizers.classical import FISTA
 from sureprox.optimizers.guaranteed import GuaranteedState, best_of, copied, is_check
 from sureprox.optimizers.known import KnownGradient
+from sureprox.optimizers.lower_model import LowerModel, lower_model
 from sureprox.optimizers.tracks import Tracks, raised, started
 from sureprox.problems import Problem
 from sureprox.problems.stacked import Comparison, Points, Stacked, is_still
@@ -26,6 +27,7 @@ class CertifiedState(GuaranteedState):
     inner_z: Tensor  # image of inner.x
     above: Tensor  # (B, 5) how far above F(x) are: the best point of the optimizer since its last start, that of the
     # FISTA tracks, the latter at the last check, x_0, and the optimizer's current point
+    lower: LowerModel | None  # kept where no duality gap is known
     generator: torch.Generator | None  # what the optimizer's memory was drawn from; never advanced
 
 
@@ -75,12 +77,13 @@ class Certified(Optimizer[CertifiedState]):
             track=zero,
             pull_backs=zero,
             rejected=zero,
-            rate=torch.full_like(step, torch.inf),
+            weight=torch.zeros_like(step),
             idle=zero,
             tracks=started(x, z, self.count),
             inner=inner,
             inner_z=z,
             above=torch.zeros_like(step).unsqueeze(1).repeat(1, 5),
+            lower=None if problem.has_duality_gap else lower_model(x.detach(), z.detach()),
             generator=source,
         )
 
@@ -101,7 +104,8 @@ class Certified(Optimizer[CertifiedState]):
             moved = torch.cat([inner.x.unsqueeze(1), moved[:, 1:]], 1)
         new = Points(moved, stack.image(moved))
         seen = stack.compare(new, base, g, Points(state.x.unsqueeze(1), state.z.unsqueeze(1)), 1 / state.step_size)
-        return self._updated(state, inner, new, seen)
+        after = self._updated(state, inner, new, seen)
+        return after if state.lower is None else replace(after, lower=self._lower(problem, state, after, g))
 
     def _bases(self, state: CertifiedState) -> Points:
         base = state.tracks.bases
@@ -126,13 +130,23 @@ class Certified(Optimizer[CertifiedState]):
             z=best.z,
             track=track,
             rejected=state.rejected + ~accepted.all(1),
-            rate=torch.where(accepted[:, 0], L / (2 * state.tracks.t[:, 0].square()), state.rate),
+            weight=torch.where(accepted[:, 0], state.tracks.t[:, 0].square() / L, state.weight),
             idle=torch.where(still, state.idle + 1, 0),
             tracks=state.tracks.advanced(Points(new.x[:, first:], new.z[:, first:]), accepted, 1),
             inner=inner,
             inner_z=new.z[:, 0],
             above=_raised_above(state.above + best.drop.unsqueeze(1), best.above, first),
         )
+
+    @torch.no_grad()
+    def _lower(self, problem: Problem, state: CertifiedState, after: CertifiedState, g: Tensor) -> LowerModel:
+        """The lower model with FISTA's step in it, of weight t/L; they sum to t^2/L, also after L was raised."""
+        assert state.lower is not None
+        y, zy, t = (part[:, 0] for part in (state.tracks.y, state.tracks.zy, state.tracks.t))
+        taken = after.tracks.t[:, 0] > t
+        weight = torch.where(taken, t * state.step_size, 0.0)
+        first = 0 if state.inner is None else 1
+        return state.lower.extended(problem, y, zy, g[:, first], weight, after.step_size / state.step_size)
 
     def pull_back(self, problem: Problem, state: CertifiedState) -> CertifiedState:
         """Judge the optimizer, and start it anew from the best point where it has failed."""
@@ -154,6 +168,14 @@ class Certified(Optimizer[CertifiedState]):
                 pull_backs=state.pull_backs + failed,
             )
         return replace(state, above=torch.stack([learned, classical, classical, origin, now], 1))
+
+
+def credit(problem: Problem, state: CertifiedState) -> Scalars:
+    """c >= 0 with F(x) - F* <= (|x_0 - x*|^2 - c) / (2 weight); zero where a duality gap says more."""
+    with torch.no_grad():
+        if state.lower is None:
+            return torch.zeros_like(state.weight)
+        return state.lower.credit(problem, state.above[:, ORIGIN])
 
 
 def _raised_above(known: Tensor, new: Tensor, first: int) -> Tensor:

@@ -33,7 +33,7 @@ class GuaranteedState(State):
     track: Tensor  # (B,) index into TRACKS: who found x
     pull_backs: Tensor  # (B,) how often the optimizer was given up or started anew
     rejected: Tensor  # (B,) iterations in which L was found too small
-    rate: Scalars  # F(x) - F* <= rate |x_0 - x*|^2
+    weight: Scalars  # F(x) - F* <= |x_0 - x*|^2 / (2 weight)
     idle: Tensor  # (B,) iterations in a row in which x stayed and the track that found it moved by rounding only
 
 

@@ -61,7 +61,7 @@ class LinearMap:
 
     def _grouped(self, rows: Tensor) -> Tensor:
         """(B, copies, width) from (B * copies, width)."""
-        return rows.unflatten(0, (-1, self.copies))
+        return rows.reshape(-1, self.copies, rows.shape[1])
 
     def select(self, index: Tensor) -> "LinearMap":
         return self if self.shared else LinearMap(self.A[index])

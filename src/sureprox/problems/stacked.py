@@ -9,10 +9,12 @@ from torch import Tensor
 from sureprox.problems.problem import Problem
 from sureprox.problems.smooth import LinearModel
 
-# Multiples of the unit roundoff. ERROR times the size of the terms bounds the rounding error of a comparison; a move of
-# relative size TRIVIAL or less tells nothing about the curvature of f; one of STILL or less is no move.
-ERROR = 8
-TRIVIAL = 256
+# Multiples of the unit roundoff. ERROR times the norms of the terms exceeds the rounding error of a comparison (at most
+# 0.35 of it was seen), VALUE_ERROR is the same for values of an unknown f; a move of relative size TRIVIAL or less
+# tells nothing about the curvature of f; one of STILL or less is no move.
+ERROR = 1
+VALUE_ERROR = 8
+TRIVIAL = 16
 STILL = 8
 
 
@@ -88,7 +90,7 @@ class Stacked:
         else:
             above, bend = self._plain_change(new, base, g, best, L)
         penalty = self._penalty_change(new.x, best.x)
-        above = above + penalty + ERROR * eps * penalty.abs()
+        above = above + penalty + VALUE_ERROR * eps * penalty.abs()
         curvature = torch.where(move > TRIVIAL * eps, bend / square, 0.0)
         return Comparison(above, torch.where(torch.isfinite(square), curvature, torch.inf), move)
 
@@ -103,8 +105,9 @@ class Stacked:
         best_z = best.z.expand_as(new.z)
         size, size_best = (torch.linalg.vector_norm(z - base.z, dim=2) for z in (new.z, best_z))
         slope, scale = (self._per_point(part) for part in f.rounding_scales(base.z.flatten(0, 1)))
-        scale = scale + size + size_best
-        reach = torch.linalg.vector_norm(lead, dim=2) * (L / f.steepness).sqrt().unsqueeze(1)
+        spread = (L / f.steepness).sqrt().unsqueeze(1)  # of A
+        scale = scale + size + size_best + spread * self._length(new.x)
+        reach = spread * torch.linalg.vector_norm(lead, dim=2)
         error = ERROR * eps * (slope * reach + f.steepness * (size + size_best) * scale)
         change = (g * lead).sum(2) + self._rows(f.bregman, new.z, base.z) - self._rows(f.bregman, best_z, base.z)
         return change + error, f.steepness * (size - TRIVIAL * eps * scale).clamp(min=0).square()
@@ -120,9 +123,9 @@ class Stacked:
         value, start = self._values(new.z), self._values(base.z)
         lowest = self.problem.f.value(best.z[:, 0]).unsqueeze(1)
         linear = (g * step).sum(2)
-        doubt = ERROR * eps * (value.abs() + start.abs() + linear.abs())
+        doubt = VALUE_ERROR * eps * (value.abs() + start.abs() + linear.abs())
         bend = 2 * (value - start - linear - doubt).clamp(min=0)
-        above = value - lowest + ERROR * eps * (value.abs() + lowest.abs())
+        above = value - lowest + VALUE_ERROR * eps * (value.abs() + lowest.abs())
         roof = L.unsqueeze(1) * step.square().sum(2)
         local = (g * lead).sum(2) + roof / 2
         return torch.where((bend <= roof) & (local < above), local, above), bend
@@ -132,6 +135,11 @@ class Stacked:
         if self.r is not None:
             return self._rows(self.r.difference, y, origin.expand_as(y))
         return torch.stack([self.problem.r.difference(part, origin[:, 0]) for part in y.unbind(1)], 1)
+
+    def _length(self, x: Tensor) -> Tensor:
+        """|x| + |x + t| of points (B, K, n): the rounding errors of A (x + t) are relative to that."""
+        length: Tensor = torch.linalg.vector_norm(x, dim=2)
+        return length if self.problem.shift is None else length + torch.linalg.vector_norm(self._centred(x), dim=2)
 
     def _values(self, z: Tensor) -> Tensor:
         return torch.stack([self.problem.f.value(part) for part in z.unbind(1)], 1)
@@ -143,4 +151,4 @@ class Stacked:
         return self._per_point(function(*(stack.flatten(0, 1) for stack in stacks)))
 
     def _per_point(self, rows: Tensor) -> Tensor:
-        return rows.unflatten(0, (-1, self.count))
+        return rows.reshape(-1, self.count, *rows.shape[1:])
