@@ -35,9 +35,7 @@ MOST, LEVEL, SEED = 1500, 1e-6, 20261116
 
 def stepper(problem: Problem, optimizer: Optimizer[Any], x0: Tensor, warm: int) -> Callable[[int], None]:
     """A function that takes that many steps from the state after `warm` ones."""
-    state = optimizer.init(problem, x0)
-    for state in sp.iterate(problem, optimizer, state, warm):  # noqa: B020
-        pass
+    *_, state = sp.iterate(problem, optimizer, optimizer.init(problem, x0), warm)
 
     def run(steps: int) -> None:
         for _ in sp.iterate(problem, optimizer, state, steps):

@@ -103,8 +103,9 @@ class Certified(Optimizer[CertifiedState]):
             inner = self.optimizer.step(KnownGradient(problem, inner.x, g[:, 0].clone()), inner)
             moved = torch.cat([inner.x.unsqueeze(1), moved[:, 1:]], 1)
         new = Points(moved, stack.image(moved))
-        seen = stack.compare(new, base, g, Points(state.x.unsqueeze(1), state.z.unsqueeze(1)), 1 / state.step_size)
-        after = self._updated(state, inner, new, seen)
+        L = 1 / state.step_size
+        seen = stack.compare(new, base, g, Points(state.x.unsqueeze(1), state.z.unsqueeze(1)), L)
+        after = self._updated(state, inner, new, seen, L)
         return after if state.lower is None else replace(after, lower=self._lower(problem, state, after, g))
 
     def _bases(self, state: CertifiedState) -> Points:
@@ -114,13 +115,14 @@ class Certified(Optimizer[CertifiedState]):
         x = torch.cat([state.inner.x.unsqueeze(1), base.x], 1)
         return Points(x, torch.cat([state.inner_z.unsqueeze(1), base.z], 1))
 
-    def _updated(self, state: CertifiedState, inner: State | None, new: Points, seen: Comparison) -> CertifiedState:
+    def _updated(
+        self, state: CertifiedState, inner: State | None, new: Points, seen: Comparison, L: Scalars
+    ) -> CertifiedState:
         first = 0 if inner is None else 1  # the first FISTA track
         best = best_of(state, new, seen)
         track = torch.where(best.better, best.winner + 2 - first, state.track)
         finder = torch.where(track == 0, seen.move.shape[1] - 1, track - 2 + first).unsqueeze(1)
-        still = ~best.better & is_still(seen.move.take_along_dim(finder, 1).squeeze(1))
-        L = 1 / state.step_size
+        still = ~best.better & is_still(seen.move.gather(1, finder).squeeze(1))
         L_next, accepted = raised(L, seen.curvature[:, first:])
         return replace(
             state,

@@ -51,19 +51,25 @@ class Best:
 
 def best_of(state: GuaranteedState, new: Points, seen: Comparison) -> Best:
     """A new point is taken only if it is finite and lower by more than rounding can explain."""
-    above = torch.where(torch.isfinite(new.x.detach()).all(2), seen.above, torch.inf).nan_to_num(nan=torch.inf)
-    lowest, winner = above.min(1)
+    lowest, winner = seen.above.min(1)
     better = lowest < 0
     drop = -lowest.clamp(max=0)
-    take, pick = better.unsqueeze(1), winner.view(-1, 1, 1)
+    take = better.unsqueeze(1)
     return Best(
-        x=torch.where(take, new.x.take_along_dim(pick, 1).squeeze(1), state.x),
-        z=torch.where(take, new.z.take_along_dim(pick, 1).squeeze(1), state.z),
+        x=torch.where(take, _picked(new.x, winner), state.x),
+        z=torch.where(take, _picked(new.z, winner), state.z),
         better=better,
         winner=winner,
-        above=above + drop.unsqueeze(1),
+        above=seen.above + drop.unsqueeze(1),
         drop=drop,
     )
+
+
+def _picked(stack: Tensor, index: Tensor) -> Tensor:
+    """stack[i, index[i]] of a stack (B, K, width)."""
+    if stack.shape[1] == 1:
+        return stack[:, 0]
+    return stack.gather(1, index.view(-1, 1, 1).expand(-1, 1, stack.shape[2])).squeeze(1)
 
 
 def is_check(k: int) -> bool:

@@ -29,7 +29,7 @@ class LowerModel(Batched):
         """With one more gradient g at y (image zy), of weight a; then everything times `scale`."""
         f = problem.f
         if isinstance(f, LinearModel) and f.can_stack:
-            short = f.bregman(self.z0, zy)
+            short = f.bregman(self.z0 - zy, zy)
         else:
             short = (f.value(self.z0) - f.value(zy) - (g * (self.x0 - y)).sum(1)).clamp(min=0)
         return LowerModel(

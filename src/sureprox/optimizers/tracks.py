@@ -45,8 +45,8 @@ class Tracks(Batched):
         return Tracks(
             x=torch.where(keep, new.x, self.x),
             z=torch.where(keep, new.z, self.z),
-            y=torch.where(keep, new.x + momentum * move, self.y),
-            zy=torch.where(keep, new.z + momentum * (new.z - self.z), self.zy),
+            y=torch.where(keep, torch.addcmul(new.x, momentum, move), self.y),
+            zy=torch.where(keep, torch.addcmul(new.z, momentum, new.z - self.z), self.zy),
             t=torch.where(accepted, t_next, self.t),
         )
 
@@ -75,5 +75,5 @@ def raised(L: Scalars, curvature: Tensor) -> tuple[Scalars, Tensor]:
     """
     allowed = (L * (1 + 8 * torch.finfo(L.dtype).eps)).unsqueeze(1)
     accepted = curvature <= allowed
-    seen = torch.where(torch.isfinite(curvature), curvature, 0.0).amax(1)
+    seen = curvature.nan_to_num(nan=0.0, posinf=0.0).amax(1)
     return torch.where(accepted.all(1), L, torch.maximum(2 * L, GROWTH * seen)), accepted

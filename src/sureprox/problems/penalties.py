@@ -11,7 +11,7 @@ from torch import Tensor
 
 from sureprox.errors import InputError
 from sureprox.problems import checks
-from sureprox.problems.batch import BatchData
+from sureprox.problems.batch import BatchData, repeated_rows
 from sureprox.types import Scalars, Steps, Vectors
 
 
@@ -74,7 +74,7 @@ class L1(Penalty):
         return self if self.lam.ndim == 0 else super().select(index)
 
     def stacked(self, copies: int) -> Self:
-        return self._map(lambda name, value: value if value.ndim == 0 else value.repeat_interleave(copies, 0))
+        return self._map(lambda name, value: value if value.ndim == 0 else repeated_rows(value, copies))
 
     def value(self, x: Vectors) -> Scalars:
         return self.lam * x.abs().sum(1)

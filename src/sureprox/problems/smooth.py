@@ -12,7 +12,7 @@ from torch.nn.functional import softplus
 
 from sureprox.errors import InputError
 from sureprox.problems import checks
-from sureprox.problems.batch import BatchData
+from sureprox.problems.batch import BatchData, repeated_rows
 from sureprox.problems.linear import LinearMap
 from sureprox.types import Rows, Scalars, Steps, Vectors
 
@@ -120,7 +120,7 @@ class LinearModel(Smooth):
 
     def stacked(self, copies: int) -> Self:
         """The same functions for `copies` points per instance, rows i * copies + j, at one read of A."""
-        clone = self._map(lambda name, value: value if name == "A" else value.repeat_interleave(copies, 0))
+        clone = self._map(lambda name, value: value if name == "A" else repeated_rows(value, copies))
         clone.copies = copies
         return clone
 
@@ -134,12 +134,12 @@ class LinearModel(Smooth):
         """c with phi'' <= c: then grad f has the Lipschitz constant c lambda_max(A'A)."""
 
     @abstractmethod
-    def bregman(self, z: Rows, at: Rows) -> Scalars:
-        """phi(z) - phi(at) - <grad phi(at), z - at> >= 0, computed without cancellation."""
+    def bregman(self, d: Rows, at: Rows) -> Scalars:
+        """phi(at + d) - phi(at) - <grad phi(at), d> >= 0, computed without cancellation."""
 
     @abstractmethod
-    def rounding_scales(self, at: Rows) -> tuple[Scalars, Scalars]:
-        """(|grad phi(at)|, norm of what is added up in a row of z): what the rounding errors of f are relative to."""
+    def slope_bound(self, size: Tensor) -> Tensor:
+        """An upper bound on |grad phi(z)| where |z| = size."""
 
     def select(self, index: Tensor) -> Self:
         # a shared A is not part of the batch
@@ -190,13 +190,12 @@ class LeastSquares(LinearModel):
     def steepness(self) -> float:
         return 1.0
 
-    def bregman(self, z: Rows, at: Rows) -> Scalars:
-        """1/2 |z - at|^2."""
-        return 0.5 * (z - at).square().sum(1)
+    def bregman(self, d: Rows, at: Rows) -> Scalars:
+        """1/2 |d|^2."""
+        return 0.5 * d.square().sum(1)
 
-    def rounding_scales(self, at: Rows) -> tuple[Scalars, Scalars]:
-        size = torch.linalg.vector_norm(at, dim=1)
-        return size, size + 2 * torch.linalg.vector_norm(self.b, dim=1)
+    def slope_bound(self, size: Tensor) -> Tensor:
+        return size
 
     def dual_scale(self, z: Rows, low: Scalars, high: Scalars) -> Scalars:
         """argmax_s of the dual value -s <z, b> - s^2 |z|^2 / 2 on [low, high]."""
@@ -255,19 +254,18 @@ class Logistic(LinearModel):
         """1/4 whatever `curvature` says: this is what is true, not what the steps are made of."""
         return 0.25 / self.m
 
-    def bregman(self, z: Rows, at: Rows) -> Scalars:
-        """mean_i [log(1 + e^{z_i}) - log(1 + e^{t_i}) - sigma(t_i) d_i], t = at, d = z - t.
+    def bregman(self, d: Rows, at: Rows) -> Scalars:
+        """mean_i [log(1 + e^{t_i + d_i}) - log(1 + e^{t_i}) - sigma(t_i) d_i], t = at.
 
         Where |d_i| <= 1 the first two terms are log(1 + sigma(t_i) (e^{d_i} - 1)), which keeps its digits.
         """
-        d, slope = z - at, torch.sigmoid(at)
+        slope = torch.sigmoid(at)
         near = torch.log1p(slope * torch.expm1(d.clamp(-1, 1)))
-        far = _log1pexp(z) - _log1pexp(at)
+        far = _log1pexp(at + d) - _log1pexp(at)
         return (torch.where(d.abs() <= 1, near, far) - slope * d).mean(1)
 
-    def rounding_scales(self, at: Rows) -> tuple[Scalars, Scalars]:
-        size = torch.linalg.vector_norm(at, dim=1)
-        return torch.linalg.vector_norm(torch.sigmoid(at), dim=1) / self.m, size
+    def slope_bound(self, size: Tensor) -> Tensor:
+        return torch.full_like(size, self.m**-0.5)
 
     def dual_scale(self, z: Rows, low: Scalars, high: Scalars) -> Scalars:
         """The largest admissible s <= 1: s = 1 is the optimal dual direction, phi* needs 0 <= s <= 1."""

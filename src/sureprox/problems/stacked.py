@@ -30,9 +30,10 @@ class Points:
 class Comparison:
     """What a step from `base` to `new` shows, each (B, K)."""
 
-    above: Tensor  # F(new) - F(best), rounded up by the possible rounding error; NaN or infinite for lost points
-    curvature: Tensor  # a lower bound on L: 2 [f(new) - f(base) - <grad f(base), new - base>] / |new - base|^2
-    move: Tensor  # |new - base| / |base|
+    above: Tensor  # F(new) - F(best), rounded up by the possible rounding error; infinite for lost points
+    curvature: Tensor  # a lower bound on L: 2 [f(new) - f(base) - <grad f(base), new - base>] / |new - base|^2; NaN
+    # for lost points
+    move: Tensor  # |new - base| / |new|
 
 
 def is_still(move: Tensor) -> Tensor:
@@ -50,8 +51,8 @@ class Stacked:
         f, r = problem.f, problem.r
         self.problem = problem
         self.count = count
-        self.linear = f.stacked(count) if isinstance(f, LinearModel) and f.can_stack else None
-        self.r = r.stacked(count) if r.can_stack else None
+        self.linear = (f if count == 1 else f.stacked(count)) if isinstance(f, LinearModel) and f.can_stack else None
+        self.r = (r if count == 1 else r.stacked(count)) if r.can_stack else None
 
     def prox(self, v: Tensor, step: Tensor) -> Tensor:
         """The proximal operator, v (B, K, n), step (B,)."""
@@ -65,7 +66,7 @@ class Stacked:
 
     def proximal_step(self, x: Tensor, g: Tensor, step: Tensor) -> Tensor:
         """prox_{s r}(x - s g), step s (B,)."""
-        return self.prox(x - step.unsqueeze(1).unsqueeze(2) * g, step)
+        return self.prox(torch.addcmul(x, step.unsqueeze(1).unsqueeze(2), g, value=-1), step)
 
     def image(self, x: Tensor) -> Tensor:
         """z of x (B, K, n): (B, K, m), or (B, K, n) for an f without known structure."""
@@ -81,36 +82,38 @@ class Stacked:
     @torch.no_grad()
     def compare(self, new: Points, base: Points, g: Tensor, best: Points, L: Tensor) -> Comparison:
         """`new` (B, K) against the step's own `base` (B, K), gradients g there, and against `best` (B, 1)."""
-        step, lead = new.x - base.x, new.x - best.x
-        eps = torch.finfo(step.dtype).eps
-        square = step.square().sum(2)
-        move = (square / base.x.square().sum(2).clamp(min=torch.finfo(step.dtype).tiny)).sqrt()
+        eps, tiny = torch.finfo(new.x.dtype).eps, torch.finfo(new.x.dtype).tiny
+        length, step = _norm(new.x), _norm(new.x - base.x)
         if self.linear is not None:
-            above, bend = self._linear_change(self.linear, new, base, g, best, lead, L)
+            above, bend = self._linear_change(self.linear, new, base, g, best, L, length)
         else:
             above, bend = self._plain_change(new, base, g, best, L)
         penalty = self._penalty_change(new.x, best.x)
         above = above + penalty + VALUE_ERROR * eps * penalty.abs()
-        curvature = torch.where(move > TRIVIAL * eps, bend / square, 0.0)
-        return Comparison(above, torch.where(torch.isfinite(square), curvature, torch.inf), move)
+        above = torch.where((above + length).abs() < torch.inf, above, torch.inf)
+        move = step / length.clamp(min=tiny)
+        return Comparison(above, torch.where(move <= TRIVIAL * eps, 0.0, bend / step.square()), move)
 
     def _linear_change(
-        self, f: LinearModel, new: Points, base: Points, g: Tensor, best: Points, lead: Tensor, L: Tensor
+        self, f: LinearModel, new: Points, base: Points, g: Tensor, best: Points, L: Tensor, length: Tensor
     ) -> tuple[Tensor, Tensor]:
         """f(new) - f(best) = <g, new - best> + D(new, base) - D(best, base), D the Bregman divergence of phi.
 
         All terms are small when the three points are close, so digits survive that f itself does not have.
         """
-        eps = torch.finfo(lead.dtype).eps
-        best_z = best.z.expand_as(new.z)
-        size, size_best = (torch.linalg.vector_norm(z - base.z, dim=2) for z in (new.z, best_z))
-        slope, scale = (self._per_point(part) for part in f.rounding_scales(base.z.flatten(0, 1)))
-        spread = (L / f.steepness).sqrt().unsqueeze(1)  # of A
-        scale = scale + size + size_best + spread * self._length(new.x)
-        reach = spread * torch.linalg.vector_norm(lead, dim=2)
-        error = ERROR * eps * (slope * reach + f.steepness * (size + size_best) * scale)
-        change = (g * lead).sum(2) + self._rows(f.bregman, new.z, base.z) - self._rows(f.bregman, best_z, base.z)
-        return change + error, f.steepness * (size - TRIVIAL * eps * scale).clamp(min=0).square()
+        eps, c = torch.finfo(g.dtype).eps, f.steepness
+        lead = new.x - best.x
+        bent, bent_best = (self._rows(f.bregman, z - base.z, base.z) for z in (new.z, best.z))
+        # |grad phi(z) - grad phi(at)| <= sqrt(2 c D(z, at)): by how much D changes with an error of z
+        turn, turn_best = bent.sqrt() * (2 * c) ** 0.5, bent_best.sqrt() * (2 * c) ** 0.5
+        spread = (L / c).sqrt().unsqueeze(1)  # |A|, or more
+        reach, size = spread * _norm(lead), _norm(base.z)
+        if self.problem.shift is not None:
+            length = length + _norm(self._centred(new.x))
+        scale = size + 2 * spread * length + reach  # what the errors of the images are relative to
+        error = ERROR * eps * (f.slope_bound(size) * reach + (turn + turn_best) * scale)
+        change = (g * lead).sum(2) + (bent - bent_best) + error
+        return change, (turn - TRIVIAL * eps * c * scale).clamp(min=0).square() / c
 
     def _plain_change(self, new: Points, base: Points, g: Tensor, best: Points, L: Tensor) -> tuple[Tensor, Tensor]:
         """The same for an f of which nothing else is known: the smaller of two upper bounds on f(new) - f(best).
@@ -136,11 +139,6 @@ class Stacked:
             return self._rows(self.r.difference, y, origin.expand_as(y))
         return torch.stack([self.problem.r.difference(part, origin[:, 0]) for part in y.unbind(1)], 1)
 
-    def _length(self, x: Tensor) -> Tensor:
-        """|x| + |x + t| of points (B, K, n): the rounding errors of A (x + t) are relative to that."""
-        length: Tensor = torch.linalg.vector_norm(x, dim=2)
-        return length if self.problem.shift is None else length + torch.linalg.vector_norm(self._centred(x), dim=2)
-
     def _values(self, z: Tensor) -> Tensor:
         return torch.stack([self.problem.f.value(part) for part in z.unbind(1)], 1)
 
@@ -152,3 +150,8 @@ class Stacked:
 
     def _per_point(self, rows: Tensor) -> Tensor:
         return rows.reshape(-1, self.count, *rows.shape[1:])
+
+
+def _norm(vectors: Tensor) -> Tensor:
+    norm: Tensor = torch.linalg.vector_norm(vectors, dim=2)
+    return norm
