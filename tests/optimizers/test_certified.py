@@ -15,6 +15,8 @@ from certified_cases import (
     PROBLEMS,
     SHIFTS,
     Adversary,
+    Ball,
+    Ridge,
     constant,
     make_problem,
     random_weights,
@@ -289,41 +291,6 @@ def test_an_iteration_waits_for_nothing():
 
 
 # --- own problems, odd starts -----------------------------------------------------------------------------------------
-
-
-class Ridge(sp.Smooth):
-    """f(x) = 1/2 |x - c|^2_W, without any of the structure the package knows."""
-
-    batched = ("w", "c")
-
-    def __init__(self, w: Tensor, c: Tensor) -> None:
-        self.w, self.c = w, c
-
-    @property
-    def shape(self):
-        return self.c.shape
-
-    def value(self, x):
-        return 0.5 * (self.w * (x - self.c).square()).sum(1)
-
-    def grad(self, x):
-        return self.w * (x - self.c)
-
-    def lipschitz(self, exact=False):
-        return self.w.amax(1)
-
-
-class Ball(sp.Penalty):
-    """Zero where |x_j| <= 1, infinite elsewhere."""
-
-    def value(self, x):
-        return torch.where((x.abs() <= 1).all(1), 0.0, torch.inf).to(x.dtype)
-
-    def prox(self, v, step):
-        return v.clamp(-1, 1)
-
-    def subdiff(self, x):
-        return torch.where(x > -1, 0.0, -torch.inf).to(x.dtype), torch.where(x < 1, 0.0, torch.inf).to(x.dtype)
 
 
 @pytest.mark.parametrize("mode", [Certified, CertifiedCheap])
