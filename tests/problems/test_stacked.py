@@ -124,15 +124,20 @@ def test_a_move_of_rounding_size_is_still_and_says_nothing_about_curvature():
     assert not is_still(torch.tensor([1e-10], dtype=F64)).any()
 
 
+@pytest.mark.parametrize("far", [1.0, 5.0, 30.0])
 @pytest.mark.parametrize("size", [1e-6, 1e-3, 0.3, 1.0, 3.0, 60.0])
-def test_bregman_divergence_of_the_logistic_loss_keeps_its_digits(size):
+def test_bregman_divergence_of_the_logistic_loss_keeps_its_digits(size, far):
     """D = int_0^1 (1 - s) sigma'(t + s d) d^2 ds by quadrature, no cancellation in it."""
     f = Logistic(normal(1, 40, 5), (normal(1, 40, seed=1) > 0).to(F64))
-    at, d = 5 * normal(1, 40, seed=2), size * normal(1, 40, seed=3)
+    at, d = far * normal(1, 40, seed=2), size * normal(1, 40, seed=3)
     nodes = (torch.arange(20000, dtype=F64) + 0.5) / 20000
     z = at.unsqueeze(2) + nodes * d.unsqueeze(2)
     integrand = (1 - nodes) * torch.sigmoid(z) * torch.sigmoid(-z) * d.unsqueeze(2).square()
     torch.testing.assert_close(f.bregman(d, at), integrand.mean(2).mean(1), rtol=1e-5, atol=0)
+    torch.testing.assert_close(f.bregman(-d, -at), f.bregman(d, at), rtol=1e-15, atol=0)
+    for t, step in ((1000.0, 3.0), (-1000.0, 3.0), (1000.0, 1e-3), (1000.0, -2000.0), (-1000.0, 2000.0)):
+        one = f.bregman(torch.full_like(d, step), torch.full_like(at, t))
+        assert one.item() == pytest.approx(max(0.0, abs(step) - abs(t)), rel=1e-12)
     assert (2 * f.bregman(d, at) <= f.steepness * d.square().sum(1) * (1 + 1e-9)).all()
 
 

@@ -257,12 +257,14 @@ class Logistic(LinearModel):
     def bregman(self, d: Rows, at: Rows) -> Scalars:
         """mean_i [log(1 + e^{t_i + d_i}) - log(1 + e^{t_i}) - sigma(t_i) d_i], t = at.
 
-        Where |d_i| <= 1 the first two terms are log(1 + sigma(t_i) (e^{d_i} - 1)), which keeps its digits.
+        A term does not change with the signs of both t_i and d_i, and has most digits where t_i <= 0. Where |d_i| <= 1
+        its first two parts are log(1 + sigma(t_i) (e^{d_i} - 1)).
         """
-        slope = torch.sigmoid(at)
+        t, d = -at.abs(), torch.where(at > 0, -d, d)
+        slope = torch.sigmoid(t)
         near = torch.log1p(slope * torch.expm1(d.clamp(-1, 1)))
-        far = _log1pexp(at + d) - _log1pexp(at)
-        return (torch.where(d.abs() <= 1, near, far) - slope * d).mean(1)
+        far = _log1pexp(t + d) - _log1pexp(t)
+        return (torch.where(d.abs() <= 1, near, far) - slope * d).clamp(min=0).mean(1)
 
     def slope_bound(self, size: Tensor) -> Tensor:
         return torch.full_like(size, self.m**-0.5)

@@ -10,7 +10,7 @@ from sureprox.problems.problem import Problem
 from sureprox.problems.smooth import LinearModel
 
 # Multiples of the unit roundoff. ERROR times the norms of the terms exceeds the rounding error of a comparison (at most
-# 0.35 of it was seen), VALUE_ERROR is the same for values of an unknown f; a move of relative size TRIVIAL or less
+# 0.12 of it was seen), VALUE_ERROR is the same for values of an unknown f; a move of relative size TRIVIAL or less
 # tells nothing about the curvature of f; one of STILL or less is no move.
 ERROR = 1
 VALUE_ERROR = 8
@@ -110,8 +110,9 @@ class Stacked:
         reach, size = spread * _norm(lead), _norm(base.z)
         if self.problem.shift is not None:
             length = length + _norm(self._centred(new.x))
-        scale = size + 2 * spread * length + reach  # what the errors of the images are relative to
-        error = ERROR * eps * (f.slope_bound(size) * reach + (turn + turn_best) * scale)
+        slope = f.slope_bound(size)
+        scale = size + slope / c + 2 * spread * length + reach  # what the errors of the images are relative to
+        error = ERROR * eps * (slope * reach + (turn + turn_best) * scale)
         change = (g * lead).sum(2) + (bent - bent_best) + error
         return change, (turn - TRIVIAL * eps * c * scale).clamp(min=0).square() / c
 
