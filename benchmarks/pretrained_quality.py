@@ -3,6 +3,8 @@
 The start is standard normal, then moved by s on every coordinate. FISTA and restarted FISTA run beside them.
 
     python benchmarks/pretrained_quality.py [--runs DIR] [--instances 256] [NAME ...]
+
+To choose between several trainings use other problems than those of the record (--seed; nothing is written then).
 """
 
 import argparse
@@ -45,6 +47,7 @@ def main() -> None:
     parser.add_argument("names", nargs="*")
     parser.add_argument("--runs", type=Path, help="read RUNS/NAME/model instead of the shipped weights")
     parser.add_argument("--instances", type=int, default=256)
+    parser.add_argument("--seed", type=int, default=SEED)
     options = parser.parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"
     table: dict[str, Any] = {}
@@ -55,7 +58,7 @@ def main() -> None:
         paths = {name: options.runs / name / "model" if options.runs else name for name in names}
         described = dict(read_card(paths[names[0]]).family)
         family = FAMILIES[described.pop("name")](**described)
-        generator = torch.Generator(device).manual_seed(SEED)
+        generator = torch.Generator(device).manual_seed(options.seed)
         problem = family.sample(options.instances, generator, torch.float64)
         x0 = family.start(options.instances, generator, torch.float64)
         best = sp.reference(problem).objective
@@ -65,7 +68,10 @@ def main() -> None:
             row = {f"s={s}": counts(problem, optimizer, x0 + s, best) for s in SHIFTS}
             table[f"{family_name}: {name}"] = row
             print(f"{family_name}: {name}", row, flush=True)
-    print(write_record("pretrained_quality", {"instances": options.instances, "levels": LEVELS, "iterations": table}))
+    if options.seed == SEED:
+        print(
+            write_record("pretrained_quality", {"instances": options.instances, "levels": LEVELS, "iterations": table})
+        )
 
 
 if __name__ == "__main__":

@@ -44,7 +44,9 @@ def main() -> None:
             torch.cuda.synchronize()
             began = time.perf_counter()
             problem = family.sample(config.batch, generator)
-            segments.run(problem, family.start(config.batch, generator), 5, generator=generator).tolist()
+            segments.run(
+                segments.begin(problem, family.start(config.batch, generator), generator=generator), 5
+            ).tolist()
             return time.perf_counter() - began
 
         first = batch()
@@ -84,7 +86,7 @@ def main() -> None:
         generator = torch.Generator(device).manual_seed(3)
         for _ in range(20):
             problem = family.sample(config.batch, generator)
-            segments.run(problem, family.start(config.batch, generator), 5, generator=generator)
+            segments.run(segments.begin(problem, family.start(config.batch, generator), generator=generator), 5)
         generator = torch.Generator(device).manual_seed(4)
         problem = family.sample(config.batch, generator)
         state = optimizer.init(problem, family.start(config.batch, generator))

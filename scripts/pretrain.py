@@ -11,13 +11,14 @@ import argparse
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 
-from sureprox.optimizers import read_card, save
+from sureprox.optimizers import LearnedOptimizer, read_card, save
 from sureprox.optimizers.weights import PRETRAINED
-from sureprox.training import Recipe, preset, train
-from sureprox.training.events import Event
+from sureprox.training import Recipe, preset, settings, train
+from sureprox.training.events import Event, Listener
 
 LOGS = Path(__file__).parent.parent / "records" / "training"
 
@@ -32,12 +33,27 @@ def models() -> dict[str, Recipe]:
         chosen[f"go-math-l2o/lasso-{variant}"] = preset("lasso-7", gradient_map=variant)
     for label, shrink in (("q-sqrt", "1/sqrtL"), ("q-once", "1/L"), ("q-twice", "1/L^2")):
         chosen[f"go-math-l2o/lasso-{label}"] = preset("lasso-7", q_shrink=shrink)
+    for number in settings():
+        if number != 7:  # that one is go-math-l2o/lasso
+            chosen[f"go-math-l2o/lasso-setting-{number}"] = preset(f"lasso-{number}")
     return chosen
 
 
 def show(event: Event) -> None:
     if event["event"] in ("note", "end") or (event["event"] == "validation" and event["batch"] % 500 == 0):
         print("   ", {key: value for key, value in event.items() if key != "recipe"}, flush=True)
+
+
+def snapshots(optimizer: LearnedOptimizer[Any], run: Path) -> Listener:
+    """Keeps the weights at every validation, in RUN/snapshots/BATCH.pt."""
+
+    def keep(event: Event) -> None:
+        if event["event"] == "validation":
+            path = run / "snapshots" / f"{event['batch']:05d}.pt"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            torch.save({name: value.detach().cpu() for name, value in optimizer.named_parameters()}, path)
+
+    return keep
 
 
 def require_fast(event: Event) -> None:
@@ -76,6 +92,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="of the initial weights and of the problems")
     parser.add_argument("--require-fast", action="store_true", help="stop rather than go on with plain PyTorch")
     parser.add_argument("--last", action="store_true", help="take the last weights, not those best in validation")
+    parser.add_argument("--snapshots", action="store_true", help="keep the weights at every validation too")
     options = parser.parse_args()
     known = models()
     for name in options.names or known:
@@ -84,13 +101,19 @@ def main() -> None:
         if not (run / "model.json").exists():
             print(name, flush=True)
             torch.manual_seed(recipe.training.seed)
+            optimizer = recipe.build()
+            listeners: list[Listener] = [show]
+            if options.require_fast:
+                listeners.append(require_fast)
+            if options.snapshots:
+                listeners.append(snapshots(optimizer, run))
             result = train(
-                recipe.build(),
+                optimizer,
                 recipe.family,
                 recipe.training,
                 run,
                 backend=options.backend,
-                listeners=[show, require_fast] if options.require_fast else [show],
+                listeners=listeners,
             )
             print("   ", result, flush=True)
             if not result.completed:  # interrupted: the next call goes on from here

@@ -7,7 +7,7 @@ solution = sp.solve(problem, sp.optimizers.FISTA(restart=True))
 
 from sureprox import optimizers, problems
 from sureprox._version import __version__
-from sureprox.errors import ConfigError, InputError, SureproxError, TrainingError, WeightsError
+from sureprox.errors import ConfigError, DataError, InputError, SureproxError, TrainingError, WeightsError
 from sureprox.optimizers import load, pretrained, save
 from sureprox.problems import Penalty, Problem, Smooth, lasso, logistic
 from sureprox.reference import Reference, reference
@@ -16,6 +16,7 @@ from sureprox.training import train
 
 __all__ = [
     "ConfigError",
+    "DataError",
     "InputError",
     "Penalty",
     "Problem",

@@ -19,3 +19,7 @@ class ConfigError(SureproxError, ValueError):
 
 class TrainingError(SureproxError, RuntimeError):
     """A training run that had to stop."""
+
+
+class DataError(SureproxError, RuntimeError):
+    """A data set that is missing, damaged or cannot be downloaded."""

@@ -25,7 +25,7 @@ def batches(kind: type, dtype: torch.dtype, poisoned: int | None = None):
         problem, x0 = LASSO.sample(4, generator, dtype), LASSO.start(4, generator, dtype)
         if number == poisoned:
             problem.f.b[0, 0] = torch.nan
-        rows.append(segments.run(problem, x0, 2, generator=generator).cpu())
+        rows.append(segments.run(segments.begin(problem, x0, generator=generator), 2).cpu())
         steps.append(weights_of(optimizer))
     return torch.stack(rows), steps
 

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from helpers import F64, relative_error
 from optimizer_cases import calm, seeded, small_problem, start_point
+from sureprox.problems import Problem
 from sureprox.training import Loss
 from sureprox.training.meta import MetaAdam
 from sureprox.training.segment import Course, PlainSegments, meta_gradients, segment_loss, validation_loss
@@ -83,6 +84,10 @@ def test_no_gradient_flows_from_one_segment_into_the_next(kind):
     assert relative_error(flat(whole), flat(truncated)) > 1e-3
 
 
+def run(segments: PlainSegments, problem: Problem, x0: Tensor, count: int) -> Tensor:
+    return segments.run(segments.begin(problem, x0, generator=seeded()), count)
+
+
 def test_segments_of_a_batch_learn_one_after_the_other():
     """Three segments are: gradient, update, and on from where the path is."""
     problem, optimizer, state = setting("go-math-l2o")
@@ -90,7 +95,7 @@ def test_segments_of_a_batch_learn_one_after_the_other():
     meta, theirs = MetaAdam(list(optimizer.parameters()), 1.0), MetaAdam(list(twin.parameters()), 1.0)
     meta.rate.fill_(0.01)
     theirs.rate.fill_(0.01)
-    rows = PlainSegments(optimizer, meta, weights).run(problem, start_point(), 3, generator=seeded())
+    rows = run(PlainSegments(optimizer, meta, weights), problem, start_point(), 3)
     for row in rows:
         loss, state = naive_loss(problem, twin, state.detach(), weights)
         gradients = torch.autograd.grad(loss, list(twin.parameters()))
@@ -121,7 +126,7 @@ def segments_of(how: str | None, at: int = 0, count: int = 4) -> tuple[list[list
     meta = MetaAdam(list(inner.parameters()), 1.0)
     meta.rate.fill_(0.01)
     optimizer = inner if how is None else Misbehaving(inner, at, how)
-    rows = PlainSegments(optimizer, meta, [0.5, 0.5]).run(problem, start_point(), count, generator=seeded())
+    rows = run(PlainSegments(optimizer, meta, [0.5, 0.5]), problem, start_point(), count)
     return rows.tolist(), weights_of(inner)
 
 

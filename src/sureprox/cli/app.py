@@ -94,3 +94,46 @@ def train(
     recipe, name = command.choose(preset, optimizer, argument or [], config, change or [], seed)
     directory = out or Path("runs") / recipe.optimizer / name
     command.run(recipe, directory, device=device, backend=backend, tensorboard=tensorboard, plot=plot)
+
+
+@app.command()
+def reproduce(
+    what: Annotated[list[str], typer.Argument(metavar="FIGURE...", help="fig1 ... fig17, ablations or all.")],
+    quick: Annotated[bool, typer.Option("--quick", help="Few problems, fewer iterations: minutes on a CPU.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="As in the paper, even without a GPU.")] = False,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Figures and claims; out/reproduction/quick or full by default.")
+    ] = None,
+    records: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Records of the figures; OUT/records by default.")
+    ] = None,
+    instances: Annotated[int | None, typer.Option(min=1, help="Number of problems.")] = None,
+    iterations: Annotated[int | None, typer.Option(min=1, help="Iterations of each optimizer.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the problems and starting points.")] = 0,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    weights: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Models to take before those of the package: DIR/KIND/NAME.")
+    ] = None,
+    records_only: Annotated[bool, typer.Option("--records-only", help="Draw nothing.")] = False,
+    figures_only: Annotated[bool, typer.Option("--figures-only", help="Draw from records, compute nothing.")] = False,
+) -> None:
+    """Run the experiments of the paper: records, figures, and its claims judged. An interrupted run goes on."""
+    from sureprox.cli import reproduce as command
+    from sureprox.errors import InputError
+
+    figures = command.chosen_figures(what)
+    if records_only and figures_only:
+        raise InputError("--records-only and --figures-only are given; choose one")
+    where = command.chosen_device(device)
+    request = command.chosen_request(quick, full or (figures_only and not quick), instances, iterations, seed, where)
+    folder = out or Path("out/reproduction") / request.mode
+    command.run(
+        figures,
+        request,
+        where,
+        folder,
+        records or folder / "records",
+        weights=weights,
+        compute=not figures_only,
+        draw=not records_only,
+    )

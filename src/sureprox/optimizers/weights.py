@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from sureprox.errors import WeightsError
+from sureprox.files import write_atomically
 from sureprox.optimizers.ada_lista import AdaLISTA
 from sureprox.optimizers.black_box import L2ODM, RNNProp
 from sureprox.optimizers.go_math_l2o import GoMathL2O
@@ -146,19 +147,6 @@ def from_released(path: str | Path, **arguments: Any) -> LearnedOptimizer[Any]:
     optimizer = build(kind, sizes | arguments)
     optimizer.load_released(weights)
     return optimizer.eval()
-
-
-def write_atomically(path: Path, data: bytes) -> None:
-    """All of `data` or nothing: written beside the target, synced, then moved over it."""
-    scratch = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with scratch.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        scratch.replace(path)
-    finally:
-        scratch.unlink(missing_ok=True)
 
 
 def _released_weights(source: Path) -> dict[str, Tensor]:

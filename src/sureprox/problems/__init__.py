@@ -1,8 +1,9 @@
-"""What is minimised: smooth parts, penalties, problems, families of problems, and their reference solutions."""
+"""What is minimised: smooth parts, penalties, problems, families of random problems, and problems from real data."""
 
 from sureprox.problems.families import Family, LassoFamily, LogisticFamily
 from sureprox.problems.penalties import L1, Penalty, Zero
 from sureprox.problems.problem import Problem, lasso, logistic
+from sureprox.problems.real import RealData, ionosphere, patches, spambase
 from sureprox.problems.smooth import LeastSquares, Logistic, Smooth
 
 __all__ = [
@@ -14,8 +15,12 @@ __all__ = [
     "LogisticFamily",
     "Penalty",
     "Problem",
+    "RealData",
     "Smooth",
     "Zero",
+    "ionosphere",
     "lasso",
     "logistic",
+    "patches",
+    "spambase",
 ]

@@ -85,6 +85,10 @@ class LinearModel(Smooth):
     copies: int = 1  # points per instance, see `stacked`
 
     @property
+    def like(self) -> Tensor:
+        return self.A
+
+    @property
     def map(self) -> LinearMap:
         return LinearMap(self.A, self.copies)
 

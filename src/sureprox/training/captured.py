@@ -1,90 +1,120 @@
 """The fast path on a GPU: a whole segment, forward, backward and update, as one CUDA graph."""
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
-from sureprox.backends import Compiled
+from sureprox.backends import Compiled, can_fuse, fused
 from sureprox.backends.compiled import tensor_fields
 from sureprox.optimizers import LearnedOptimizer, State
 from sureprox.problems import Problem
 from sureprox.training.meta import MetaAdam
-from sureprox.training.segment import Course, meta_gradients
+from sureprox.training.segment import Course, Start, meta_gradients
 
+T = TypeVar("T")
 WARM_UP = 3
+
+
+def capture(work: Callable[[], T]) -> tuple[torch.cuda.CUDAGraph, T]:
+    """Run `work` a few times on a side stream (this compiles), then record it: the graph, and what it writes to."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(WARM_UP):
+            work()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        result = work()
+    return graph, result
 
 
 class CapturedSegments:
     """Same numbers as `PlainSegments`, from a graph captured once and replayed for every segment.
 
     The graph reads and writes fixed memory: each batch of problems is copied over the first one, and the state after a
-    segment over the state before it. The smoothness constants come from a second graph.
+    segment over the state before it. The smoothness constants come from a second graph, in memory of its own, so that
+    the next batch can be drawn while this one is still at work (`beside`). Where the kernel of `sureprox.backends` is
+    made for the network, it is used; `network` says whether.
     """
 
     def __init__(
         self, optimizer: LearnedOptimizer[Any], meta: MetaAdam, weights: Sequence[float], mode: str | None = None
     ) -> None:
         self.plain = optimizer
-        self.optimizer = Compiled(optimizer, mode=mode)
         self.meta = meta
+        self.leaves: list[Tensor] = meta.parameters
+        self.network = "composed"
+        parameter = self.leaves[0]
+        if can_fuse(optimizer, parameter.device, parameter.dtype):
+            optimizer, flat = fused(optimizer)
+            self.leaves, self.network = [flat], "fused"
+        self.optimizer = Compiled(optimizer, mode=mode)
         self.weights = list(weights)
         self.graph: torch.cuda.CUDAGraph | None = None
 
-    def run(self, problem: Problem, x0: Tensor, count: int, **options: Any) -> Tensor:
-        """(count, 3): what `Course.learn` says of each segment."""
+    def begin(self, problem: Problem, x0: Tensor, **options: Any) -> Start:
+        """Take over a batch of problems, with their constants and the first state."""
         if self.graph is None:
             self._capture(problem, x0, options)
-        assert self.graph is not None
-        for ours, theirs in zip(self.problem.tensors(), problem.tensors(), strict=True):
-            ours.copy_(theirs)
+        _overwrite(self.upcoming, problem)
         self.constants.replay()
-        state = self.plain.init(self.problem, x0, step_size=self.step_size, **options)
+        return Start(self.upcoming, self.plain.init(self.upcoming, x0, step_size=self.step_size, **options))
+
+    def run(self, start: Start, count: int) -> Tensor:
+        """(count, 3): what `Course.learn` says of each segment."""
+        assert self.graph is not None
+        torch.cuda.current_stream().wait_stream(self.side)
+        _overwrite(self.problem, start.problem)
         for name in self.names:
-            getattr(self.state, name).copy_(getattr(state, name))
-        self.course.begin(self.problem, x0)
+            getattr(self.state, name).copy_(getattr(start.state, name))
+        self.taken.record()
+        self.course.begin(self.problem, self.state.x)
         rows = []
         for _ in range(count):
             self.graph.replay()
             rows.append(self.outcome.clone())
         return torch.stack(rows)
 
+    @contextlib.contextmanager
+    def beside(self) -> Iterator[None]:
+        """Work that may go on while the segments of the batch in hand do."""
+        with torch.cuda.stream(self.side):
+            self.side.wait_event(self.taken)
+            yield
+
     def _capture(self, problem: Problem, x0: Tensor, options: dict[str, Any]) -> None:
-        """Warm up on a side stream (this compiles), put the weights back as they were, then record the graphs."""
+        """Record the graphs, and leave weights and generator as they were."""
         generator = options.get("generator")
         random = generator.get_state() if generator is not None else None
-        self.problem = problem.select(torch.arange(problem.batch, device=problem.device))  # memory of our own
+        everything = torch.arange(problem.batch, device=problem.device)
+        self.problem, self.upcoming = problem.select(everything), problem.select(everything)  # memory of their own
+        self.side, self.taken = torch.cuda.Stream(), torch.cuda.Event()
         state = self.plain.init(self.problem, x0, **options)
         self.names = tensor_fields(state)
         self.state: State = replace(state, **{name: getattr(state, name).clone() for name in self.names})
         self.course = Course(problem.device)
         self.course.begin(self.problem, x0)
         before = self.meta.weights(), self.meta.state()
-        stream = torch.cuda.Stream()
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
-            for _ in range(WARM_UP):
-                self.step_size = self.problem.step_size()
-                self._segment()
-        torch.cuda.current_stream().wait_stream(stream)
-        self.constants = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self.constants):
-            self.step_size = self.problem.step_size()
-        self.graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self.graph):
-            self.outcome = self._segment()
+        self.constants, self.step_size = capture(self.upcoming.step_size)
+        self.graph, self.outcome = capture(self._segment)
         self.meta.put(before[0])
         self.meta.load(before[1])
         if generator is not None and random is not None:
             generator.set_state(random)
 
     def _segment(self) -> Tensor:
-        loss, gradients, after = meta_gradients(
-            self.problem, self.optimizer, self.state, self.weights, self.meta.parameters
-        )
+        loss, gradients, after = meta_gradients(self.problem, self.optimizer, self.state, self.weights, self.leaves)
         outcome = self.course.learn(self.meta, loss, gradients)
         for name in self.names:
             getattr(self.state, name).copy_(getattr(after, name))
         return outcome
+
+
+def _overwrite(ours: Problem, theirs: Problem) -> None:
+    for mine, other in zip(ours.tensors(), theirs.tensors(), strict=True):
+        mine.copy_(other)

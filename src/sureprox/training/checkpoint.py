@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from sureprox.errors import ConfigError, TrainingError
-from sureprox.optimizers.weights import write_atomically
+from sureprox.files import write_atomically
 
 
 @dataclass

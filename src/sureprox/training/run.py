@@ -48,6 +48,7 @@ class TrainingRun(ABC):
     """
 
     backend_name = "plain"
+    network = "composed"  # of single operations, or "fused" into one kernel
 
     def __init__(
         self,
@@ -90,11 +91,16 @@ class TrainingRun(ABC):
         """A generator of its own, so that the validation set is the same in every run and resumption."""
         return torch.Generator(self.device).manual_seed(self.config.seed + 10_000)
 
+    def generator_state(self) -> Tensor:
+        """From where the next batch is drawn."""
+        return self.generator.get_state()
+
     def go(self) -> TrainingResult:
         config, progress = self.config, self.progress
         if progress.batch == 0:  # so that the first weights are known, however soon the run is killed
             self._checkpoint()
-        self.tell("start", backend=self.backend_name, device=str(self.device), recipe=self.recipe.as_dict())
+        about = {"backend": self.backend_name, "network": self.network, "device": str(self.device)}
+        self.tell("start", **about, recipe=self.recipe.as_dict())
         began, spent = time.perf_counter(), progress.seconds
         try:
             if progress.batch == 0:
@@ -213,7 +219,7 @@ class TrainingRun(ABC):
             weights=self._weights(),
             best_weights=self.best_weights,
             meta={name: value.cpu() for name, value in self.meta.state().items()},
-            generator=self.generator.get_state(),
+            generator=self.generator_state(),
         ).save(self.out / "checkpoint.pt")
 
     def _resume(self) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -69,6 +69,13 @@ class Course:
         return torch.stack([loss.double(), norm, code])
 
 
+class Start(NamedTuple):
+    """A batch of problems and the states before the first step."""
+
+    problem: Problem
+    state: State
+
+
 class PlainSegments:
     """Runs the segments of one batch of problems, step by step."""
 
@@ -77,11 +84,14 @@ class PlainSegments:
         self.meta = meta
         self.weights = list(weights)
 
-    def run(self, problem: Problem, x0: Tensor, count: int, **options: Any) -> Tensor:
+    def begin(self, problem: Problem, x0: Tensor, **options: Any) -> Start:
+        return Start(problem, self.optimizer.init(problem, x0, **options))
+
+    def run(self, start: Start, count: int) -> Tensor:
         """(count, 3): what `Course.learn` says of each segment."""
-        state = self.optimizer.init(problem, x0, **options)
+        problem, state = start
         course = Course(problem.device)
-        course.begin(problem, x0)
+        course.begin(problem, state.x)
         rows = []
         for _ in range(count):
             loss, gradients, state = meta_gradients(problem, self.optimizer, state, self.weights, self.meta.parameters)

@@ -3,14 +3,15 @@
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+import torch
 from torch import Tensor
 
 from sureprox.backends import Compiled, compiler_available
 from sureprox.optimizers import InitialState, Optimizer
-from sureprox.training.captured import CapturedSegments
+from sureprox.training.captured import CapturedSegments, capture
 from sureprox.training.config import TrainingConfig
 from sureprox.training.run import TrainingRun
-from sureprox.training.segment import PlainSegments, validation_loss
+from sureprox.training.segment import PlainSegments, Start, validation_loss
 
 T = TypeVar("T")
 BACKENDS = ("auto", "plain", "compiled", "graph")
@@ -27,6 +28,9 @@ class UnrolledRun(TrainingRun):
         self.count = self.config.length // self.config.segment
         # what is trained: the same weights, perhaps started from another memory
         self.trainee = self.optimizer.sharing_weights(initial_state=InitialState(self.config.initial_state))
+        self.ahead: Start | None = None  # the next batch, where it is drawn before this one is done
+        self.drawn = self.generator.get_state()  # from where the batch in hand, or the next one, is drawn
+        self.validation_graph: tuple[torch.cuda.CUDAGraph, tuple[Tensor, Tensor]] | None = None
         self._use_plain()
         self._choose(backend)
         generator = self.validation_generator()
@@ -36,18 +40,41 @@ class UnrolledRun(TrainingRun):
 
     def learn(self) -> Tensor:
         # a second attempt (see `attempt`) must start where the first one did
-        random, weights, meta = self.generator.get_state(), self.meta.weights(), self.meta.state()
+        random, weights, meta = self.drawn, self.meta.weights(), self.meta.state()
         try:
-            problem = self.family.sample(self.config.batch, self.generator, self.dtype)
-            x0 = self.family.start(self.config.batch, self.generator, self.dtype)
-            return self.segments.run(problem, x0, self.count, generator=self.generator)
+            start = self.ahead if self.ahead is not None else self._draw()
+            self.ahead = None
+            outcome = self.segments.run(start, self.count)
+            self.drawn = self.generator.get_state()
+            if isinstance(self.segments, CapturedSegments) and self.progress.batch + 1 < self.config.total_batches:
+                with self.segments.beside():
+                    self.ahead = self._draw()
+            return outcome
         except Exception:
+            self.ahead, self.drawn = None, random
             self.generator.set_state(random)
             self.meta.put(weights)
             self.meta.load(meta)
             raise
 
+    def generator_state(self) -> Tensor:
+        return self.drawn
+
+    def _draw(self) -> Start:
+        problem = self.family.sample(self.config.batch, self.generator, self.dtype)
+        x0 = self.family.start(self.config.batch, self.generator, self.dtype)
+        return self.segments.begin(problem, x0, generator=self.generator)
+
     def validate(self) -> tuple[Tensor, Tensor]:
+        if self.backend_name != "graph":
+            return self._validation_loss()
+        if self.validation_graph is None:
+            self.validation_graph = capture(self._validation_loss)
+        graph, losses = self.validation_graph
+        graph.replay()
+        return losses
+
+    def _validation_loss(self) -> tuple[Tensor, Tensor]:
         assert isinstance(self.config, TrainingConfig)
         return validation_loss(self.validation, self.stepper, self.validation_state, self.config.length)
 
@@ -67,7 +94,7 @@ class UnrolledRun(TrainingRun):
         self._use_plain()
 
     def _use_plain(self) -> None:
-        self.backend_name = "plain"
+        self.backend_name, self.network = "plain", "composed"
         self.stepper: Optimizer[Any] = self.optimizer
         self.segments: PlainSegments | CapturedSegments = PlainSegments(self.trainee, self.meta, self.weights)
 
@@ -93,6 +120,7 @@ class UnrolledRun(TrainingRun):
     def _use_fast(self) -> None:
         if self.backend_name == "graph":
             captured = CapturedSegments(self.trainee, self.meta, self.weights)
+            self.network = captured.network
             self.stepper, self.segments = captured.optimizer, captured
         else:
             self.stepper = Compiled(self.trainee)

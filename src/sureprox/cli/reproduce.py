@@ -1,0 +1,161 @@
+"""`sureprox reproduce`: run figures of the paper into records, draw them, and judge the paper's claims."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from sureprox.cli.tables import table_console
+from sureprox.errors import InputError
+from sureprox.evaluation import FIGURES, FULL, GROUPS, QUICK, FigureRecord, Reproduction, Request
+from sureprox.evaluation.record_files import read_figure, read_figures
+from sureprox.evaluation.reproduction import Step
+from sureprox.files import write_atomically
+from sureprox.report.claims import Judgement, judge, markdown
+from sureprox.report.figures import draw_figure
+
+INTERRUPTED = 130  # what shells report for a command ended by Ctrl-C
+
+
+def chosen_figures(what: Sequence[str]) -> list[str]:
+    """The figures that these names stand for, each once, in their order."""
+    known = [*FIGURES, *GROUPS]
+    for name in what:
+        if name not in known:
+            raise InputError(f"no figure {name!r}; choose from fig1 to fig{len(FIGURES)}, {', '.join(GROUPS)}")
+    wanted = {figure for name in what for figure in GROUPS.get(name, (name,))}
+    return [name for name in FIGURES if name in wanted]
+
+
+def chosen_device(name: str) -> torch.device:
+    if name not in ("auto", "cpu", "cuda"):
+        raise InputError(f"device is {name!r}; choose one of auto, cpu, cuda")
+    if name == "cuda" and not torch.cuda.is_available():
+        raise InputError("device is 'cuda', but torch finds no GPU here; use --device cpu")
+    return torch.device("cuda" if torch.cuda.is_available() and name != "cpu" else "cpu")
+
+
+def chosen_request(
+    quick: bool, full: bool, instances: int | None, iterations: int | None, seed: int, device: torch.device
+) -> Request:
+    """How much is run: full on a GPU, and only if asked for elsewhere."""
+    if quick and full:
+        raise InputError("--quick and --full are given; choose one")
+    if not quick and not full and device.type == "cpu":
+        raise InputError(
+            f"the full run ({FULL.instances:,} problems, {FULL.iterations:,} iterations) takes many hours without a "
+            "GPU; add --quick for minutes, or --full to run it all the same"
+        )
+    base = QUICK if quick else FULL
+    return replace(base, instances=instances or base.instances, iterations=iterations or base.iterations, seed=seed)
+
+
+def run(
+    figures: Sequence[str],
+    request: Request,
+    device: torch.device,
+    out: Path,
+    records: Path,
+    *,
+    weights: Path | None,
+    compute: bool,
+    draw: bool,
+) -> None:
+    """Compute the records that are not there, draw the figures, write and print the table of claims."""
+    if draw:
+        import matplotlib  # noqa: F401  a missing extra should show before the work, not after it
+    console = Console(soft_wrap=True, highlight=False, markup=False)
+    if device.type == "cpu":
+        torch.set_num_threads(1)  # on busy cores, threads that wait for each other made this twenty times slower
+    if compute:
+        console.print(_announcement(figures, request, device))
+        made = _compute(console, figures, request, device, out, records, weights)
+    else:
+        made = [read_figure(records / f"{name}.json") for name in figures]
+    _tell_missing(console, made)
+    if draw:
+        for record in made:
+            draw_figure(record, out)
+        console.print(f"figures: {out}")
+    console.print(f"records: {records}")
+    _claims(console, records, out)
+
+
+def _compute(
+    console: Console,
+    figures: Sequence[str],
+    request: Request,
+    device: torch.device,
+    out: Path,
+    records: Path,
+    weights: Path | None,
+) -> list[FigureRecord]:
+    total = sum(len(FIGURES[name].lines) for name in figures)
+    shown = (TextColumn("{task.description}"), BarColumn(20), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*shown, console=console, transient=True, disable=not console.is_terminal) as bars:
+        task = bars.add_task("", total=total)
+
+        def heard(step: Step) -> None:
+            line = f"{step.figure}: {step.line.optimizer}, {step.line.scenario.name}"
+            bars.update(task, advance=1, description=line)
+
+        work = Reproduction(request, out / "work", device, weights, heard)
+        made = []
+        try:
+            for name in figures:
+                made.append(work.figure(FIGURES[name], records / f"{name}.json"))
+                console.print(f"{name}: {len(made[-1].curves)} curves, {FIGURES[name].title}")
+        except KeyboardInterrupt:
+            console.print(f"interrupted; the curves that are done are in {out / 'work'}: the same command goes on")
+            raise typer.Exit(INTERRUPTED) from None
+    return made
+
+
+def _announcement(figures: Sequence[str], request: Request, device: torch.device) -> str:
+    size = f"{request.instances:,} instances and {request.iterations:,} iterations"
+    shrunk = (
+        f" instead of the {FULL.instances:,} and {FULL.iterations:,} of the paper"
+        if (request.instances, request.iterations) != (FULL.instances, FULL.iterations)
+        else " as in the paper"
+    )
+    count = f"{len(figures)} figures" if len(figures) > 1 else figures[0]
+    return f"{count}, {request.mode}: {size}{shrunk}, seed {request.seed}, {request.dtype} on {device.type}"
+
+
+def _tell_missing(console: Console, made: Sequence[FigureRecord]) -> None:
+    reasons: dict[str, list[str]] = {}
+    for record in made:
+        for entry in record.missing:
+            reasons.setdefault(entry.reason, []).append(record.figure)
+    for reason, names in reasons.items():
+        count = "1 curve" if len(names) == 1 else f"{len(names)} curves"
+        console.print(f"not available: {reason} ({count} of {', '.join(dict.fromkeys(names))})")
+
+
+def _claims(console: Console, records: Path, out: Path) -> None:
+    """Judge what all records in the directory allow to judge."""
+    found = read_figures(records)
+    judgements = judge(found)
+    modes = sorted({record.mode for record in found.values()})
+    out.mkdir(parents=True, exist_ok=True)
+    path = out / "claims.md"
+    write_atomically(path, markdown(judgements, " and ".join(modes)).encode())
+    table_console().print(_table([entry for entry in judgements if set(entry.claim.figures) & set(found)]))
+    console.print(f"claims: {path}")
+
+
+def _table(judgements: Sequence[Judgement]) -> Table:
+    from rich import box
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_lines=True)
+    table.add_column("")
+    for heading, ratio in (("the paper says", 3), ("measured", 6), ("verdict", 2)):
+        table.add_column(heading, ratio=ratio)
+    for entry in judgements:
+        table.add_row(entry.claim.letter, entry.claim.says, entry.finding.measured, entry.verdict)
+    return table

@@ -1,0 +1,64 @@
+"""The optimizers of the figures, by name: hand-made ones, and pretrained ones from the package or a directory."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from sureprox.errors import SureproxError
+from sureprox.optimizers import FISTA, ISTA, AdaLISTA, Adam, AdamHD, Optimizer, load, pretrained, read_card
+from sureprox.problems import LeastSquares, Problem
+
+CLASSICAL: dict[str, type[Any]] = {
+    "ista": ISTA,
+    "fista": FISTA,
+    "fista-restart": FISTA,
+    "adam": Adam,
+    "adam-hd": AdamHD,
+}
+FIXED: dict[str, dict[str, Any]] = {"ista": {}, "fista": {"restart": False}, "fista-restart": {"restart": True}}
+
+
+class UnavailableError(SureproxError):
+    """A curve that cannot be run here; the message is the reason that the figure gives."""
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """An optimizer and what identifies it: its settings, or the hash of its weights."""
+
+    name: str
+    optimizer: Optimizer[Any]
+    settings: Mapping[str, Any]
+    weights: str | None = None  # sha256
+
+
+def classical(name: str, settings: Mapping[str, Any]) -> Contestant:
+    """A hand-made optimizer."""
+    return Contestant(name, CLASSICAL[name](**settings), dict(settings))
+
+
+def learned(name: str, device: torch.device, directory: Path | None = None) -> Contestant:
+    """A pretrained optimizer: DIRECTORY/name if that is there, else the one that ships under this name."""
+    path: str | Path = name
+    if directory is not None and (directory / f"{name}.safetensors").is_file():
+        path = directory / name
+    elif name not in pretrained():
+        raise UnavailableError(f"no pretrained {name}")
+    card = read_card(path)
+    return Contestant(name, load(path, device), card.arguments, card.sha256)
+
+
+def require_fit(contestant: Contestant, problem: Problem) -> None:
+    """Ada-LISTA is trained for one number of rows and has nothing to say about others."""
+    optimizer, f = contestant.optimizer, problem.f
+    if isinstance(optimizer, AdaLISTA) and not (isinstance(f, LeastSquares) and f.m == optimizer.m):
+        rows = f"{f.m} rows" if isinstance(f, LeastSquares) else type(f).__name__
+        raise UnavailableError(f"{contestant.name} is trained for {optimizer.m} rows, these problems have {rows}")
+
+
+def stepper(optimizer: Optimizer[Any], device: torch.device) -> Optimizer[Any]:
+    """The optimizer whose steps are taken on this device: where a faster equivalent one goes."""
+    return optimizer

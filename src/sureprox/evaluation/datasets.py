@@ -1,0 +1,125 @@
+"""The problems of a source, their starting points and their optimal values."""
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import import_module
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sureprox.errors import InputError
+from sureprox.evaluation.metrics import gap_scale
+from sureprox.files import write_atomically
+from sureprox.problems import L1, LassoFamily, LogisticFamily, Problem
+from sureprox.problems.families import Family
+from sureprox.problems.smooth import LinearModel
+from sureprox.reference import reference
+from sureprox.types import Scalars, Vectors
+
+SEEDS = 1_000_000  # added to the seed, so that no problem of a training run comes back
+REFERENCE_TOL = 1e-12  # relative duality gap of F*: far below what is plotted
+REFERENCE_CHUNK = 256
+_FAMILIES: dict[str, Family] = {"lasso": LassoFamily(), "logistic": LogisticFamily()}
+
+
+@dataclass(frozen=True)
+class Instances:
+    """The problems of a source and where they start; float64 copies of float32 data, so exact in both."""
+
+    source: str
+    origin: str  # where the data come from, in words
+    problem: Problem
+    start: Vectors
+    repeated: bool = False  # one problem from many starts
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash of all numbers."""
+        digest = hashlib.sha256()
+        for tensor in (*self.problem.tensors(), self.start):
+            digest.update(str(tuple(tensor.shape)).encode())
+            digest.update(tensor.contiguous().cpu().numpy().data)
+        return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Instances on a device, with their optimal values."""
+
+    instances: Instances
+    best: Scalars  # F*, (B,)
+    precision: float  # largest relative duality gap of F*
+
+    @property
+    def problem(self) -> Problem:
+        return self.instances.problem
+
+    @property
+    def start(self) -> Vectors:
+        return self.instances.start
+
+
+def draw(source: str, count: int, seed: int) -> Instances:
+    """`count` instances of a source, drawn on the CPU so that they are the same for every device.
+
+    Of the image patches `count` are taken, evenly spaced (at most all of them). Ionosphere and Spambase are one problem
+    each; their instances are `count` starting points.
+    """
+    generator = torch.Generator().manual_seed(SEEDS + seed)
+    repeated = False
+    if source in _FAMILIES:
+        family = _FAMILIES[source]
+        problem, origin = family.sample(count, generator), f"{family}, seed {SEEDS + seed}"
+    else:
+        found = getattr(import_module("sureprox.problems.real"), source)()
+        problem, origin = found.problem.to(dtype=torch.float32), f"{found.name}: {found.source}"
+        repeated = problem.batch == 1
+        if repeated:
+            problem = _repeated(problem, count)
+        elif problem.batch > count:
+            problem = problem.select(torch.arange(count) * problem.batch // count)
+    start = torch.randn(problem.batch, problem.n, generator=generator)
+    return Instances(source, origin, problem.to(dtype=torch.float64), start.double(), repeated)
+
+
+def solved(instances: Instances, cache: Path, device: torch.device) -> Dataset:
+    """The instances on `device` with F* to a relative duality gap of `REFERENCE_TOL`, kept in the directory `cache`."""
+    problem = instances.problem
+    path = cache / f"{instances.source}-{problem.batch}-{instances.fingerprint[:16]}.npz"
+    if path.exists():
+        with np.load(path) as file:
+            best, gap = torch.from_numpy(file["best"]), torch.from_numpy(file["gap"])
+    else:
+        best, gap = _optimal_values(problem.select(torch.arange(1)) if instances.repeated else problem, device)
+        buffer = BytesIO()
+        np.savez(buffer, best=best.numpy(), gap=gap.numpy())
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, buffer.getvalue())
+    there = Instances(
+        instances.source, instances.origin, problem.to(device), instances.start.to(device), instances.repeated
+    )
+    precision = float((gap / gap_scale(best)[0]).max())
+    return Dataset(there, best.expand(problem.batch).to(device), precision)
+
+
+def _optimal_values(problem: Problem, device: torch.device) -> tuple[Tensor, Tensor]:
+    """F* and its duality gap, (B,) each, on the CPU."""
+    values, gaps = [], []
+    for part in torch.arange(problem.batch).split(REFERENCE_CHUNK):
+        found = reference(problem.select(part).to(device), REFERENCE_TOL)
+        values.append(found.objective.cpu())
+        gaps.append(found.gap.cpu())
+    return torch.cat(values), torch.cat(gaps)
+
+
+def _repeated(problem: Problem, count: int) -> Problem:
+    """One problem as a batch of `count` equal instances that share its matrix."""
+    f, r = problem.f, problem.r
+    if not isinstance(f, LinearModel) or not isinstance(r, L1):
+        raise InputError(f"only linear models with an L1 penalty are repeated, got {problem!r}")
+    shared = f._map(lambda name, value: value.reshape(value.shape[-2:]) if name == "A" else value)
+    return Problem(shared.repeated(count), L1.trusted(lam=r.lam.reshape(-1)[:1].expand(count)))

@@ -1,0 +1,42 @@
+"""The shifted proximal operator as the paper prints it; wrong, and kept only to reproduce its figures."""
+
+import torch
+
+from sureprox.errors import InputError
+from sureprox.problems import L1, Problem
+from sureprox.types import Steps, Vectors
+
+
+class PaperProxProblem(Problem):
+    """F'(x) = F(x + t) with prox(v) = -t + sign(v) max(0, |v| - lam p + sign(v) t).
+
+    This is the proximal operator of lam |x + t| only where v and v + t have the same sign. Elsewhere, if
+    |v + t| > lam p, it returns -t, that is x + t = 0, whatever v is. Near x + t = 0 v has the sign of -t, so that for
+    t > 0 no method gets past x + t <= 0, for t < 0 none past x + t >= 0: what is solved is the problem on that orthant.
+    The exact operator is `Problem.prox`. Objective, gradient and subdifferential are exact.
+    """
+
+    @classmethod
+    def of(cls, problem: Problem) -> "PaperProxProblem":
+        if not isinstance(problem.r, L1) or problem.shift is None:
+            raise InputError(f"the paper's formula is for a shifted L1 penalty, got {problem!r}")
+        return cls(problem.f, problem.r, problem.shift)
+
+    def prox(self, v: Vectors, step: Steps) -> Vectors:
+        assert isinstance(self.r, L1)
+        assert self.shift is not None
+        sign = torch.sign(v)
+        size = v.abs() - self.r.lam.unsqueeze(-1) * step + sign * self.shift
+        return sign * size.clamp(min=0) - self.shift
+
+    def proximal_step(self, x: Vectors, step: Steps) -> Vectors:
+        return self.prox(x - step * self.grad(x), step)
+
+    def shifted(self, t: object) -> Problem:
+        return self.of(super().shifted(t))
+
+    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> Problem:
+        return self.of(super().to(device, dtype))
+
+    def select(self, index: torch.Tensor) -> Problem:
+        return self.of(super().select(index))

@@ -1,0 +1,186 @@
+"""From figures to records: every curve is computed once, kept on disk as soon as it is done, and never twice."""
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from sureprox.errors import InputError, SureproxError
+from sureprox.evaluation import tuning
+from sureprox.evaluation.contestants import FIXED, Contestant, UnavailableError, classical, learned, require_fit
+from sureprox.evaluation.datasets import Dataset, Instances, draw, solved
+from sureprox.evaluation.experiment import trace
+from sureprox.evaluation.figures import FigureSpec, Line
+from sureprox.evaluation.metrics import gap_scale
+from sureprox.evaluation.record_files import read_curve, read_tuning, write_curve, write_figure, write_tuning
+from sureprox.evaluation.records import (
+    CurveRecord,
+    FigureRecord,
+    Missing,
+    TuningRecord,
+    circumstances,
+    columns,
+)
+from sureprox.evaluation.scenarios import Scenario
+
+KEY_FORMAT = 1  # raise it when the same request no longer gives the same numbers
+
+
+@dataclass(frozen=True)
+class Request:
+    """How much is run."""
+
+    mode: str
+    instances: int
+    iterations: int
+    seed: int = 0
+    dtype: str = "float32"
+
+    def __post_init__(self) -> None:
+        if self.instances < 1 or self.iterations < 1 or self.seed < 0:
+            raise InputError(
+                f"instances is {self.instances}, iterations {self.iterations} and seed {self.seed}; "
+                "the first two must be at least 1, the seed at least 0"
+            )
+
+
+QUICK = Request("quick", instances=10, iterations=400)
+FULL = Request("full", instances=1024, iterations=1000)
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a listener hears after each curve."""
+
+    figure: str
+    line: Line
+    how: str  # "computed", "kept" (it was on disk) or "missing"
+    seconds: float = 0.0
+
+
+class Reproduction:
+    """Runs figures into a directory: `curves/`, `tuning/` and `optima/` are what an interrupted run goes on from."""
+
+    def __init__(
+        self,
+        request: Request,
+        work: Path,
+        device: torch.device,
+        weights: Path | None = None,
+        listener: Callable[[Step], None] = lambda step: None,
+    ) -> None:
+        self.request = request
+        self.work = work
+        self.device = device
+        self.weights = weights
+        self.listener = listener
+        self.dtype: torch.dtype = getattr(torch, request.dtype)
+        self._instances: dict[tuple[str, int, int], Instances] = {}
+        self._data: dict[tuple[str, int, int], Dataset] = {}
+        self._no_data: dict[str, str] = {}  # source: why; not tried again for every curve
+        self._contestants: dict[tuple[str, str], Contestant] = {}
+
+    def figure(self, spec: FigureSpec, path: Path) -> FigureRecord:
+        """Run what is not yet on disk of this figure and write its record to `path`."""
+        curves, missing = [], []
+        for line in spec.lines:
+            try:
+                curve, how = self._curve(line)
+            except UnavailableError as reason:
+                missing.append(Missing(line.optimizer, line.scenario.name, str(reason)))
+                self.listener(Step(spec.name, line, "missing"))
+                continue
+            curves.append(curve)
+            self.listener(Step(spec.name, line, how, curve.seconds))
+        tuned = {(c.optimizer, Scenario.parse(c.scenario).family) for c in curves if c.optimizer in tuning.GRIDS}
+        records = tuple(self._tuning(*pair) for pair in sorted(tuned))
+        record = FigureRecord(spec.name, self.request.mode, tuple(curves), tuple(missing), records)
+        write_figure(path, record)
+        return record
+
+    def _curve(self, line: Line) -> tuple[CurveRecord, str]:
+        contestant = self._contestant(line.optimizer, line.scenario.family)
+        path = self.work / "curves" / f"{self._key(contestant, line.scenario)}.json"
+        if path.exists():
+            return read_curve(path), "kept"
+        data = self._dataset(line.scenario.source, self.request.instances, self.request.seed)
+        require_fit(contestant, data.problem)
+        seen = trace(contestant.optimizer, data, line.scenario, self.request.iterations, dtype=self.dtype)
+        record = CurveRecord(
+            optimizer=line.optimizer,
+            scenario=line.scenario.name,
+            settings=dict(contestant.settings),
+            weights=contestant.weights,
+            data=data.instances.origin,
+            seed=self.request.seed,
+            instances=data.problem.batch,
+            zero_optimum=int(gap_scale(data.best)[1].sum()),
+            precision=float(f"{data.precision:.2g}"),
+            dtype=self.request.dtype,
+            seconds=round(seen.seconds, 3),
+            steps=seen.steps,
+            **circumstances(self.device),
+            **columns(seen.gaps, seen.grid),
+        )
+        write_curve(path, record)
+        return record, "computed"
+
+    def _key(self, contestant: Contestant, scenario: Scenario) -> str:
+        """A hash of all that the numbers of a curve depend on."""
+        source, request = scenario.source, self.request
+        data = source
+        if source not in ("lasso", "logistic"):  # what is downloaded or found on this machine may differ elsewhere
+            data = self._drawn(source, request.instances, request.seed).fingerprint
+        return _hash(
+            [KEY_FORMAT, contestant.name, contestant.weights, dict(contestant.settings), scenario.name, data],
+            [request.seed, request.instances, request.iterations, request.dtype, self.device.type],
+        )
+
+    def _contestant(self, name: str, family: str) -> Contestant:
+        found = self._contestants.get((name, family))
+        if found is None:
+            if name in FIXED:
+                found = classical(name, FIXED[name])
+            elif name in tuning.GRIDS:
+                found = classical(name, self._tuning(name, family).chosen)
+            else:
+                found = learned(name, self.device, self.weights)
+            self._contestants[name, family] = found
+        return found
+
+    def _tuning(self, name: str, family: str) -> TuningRecord:
+        seed, count = self.request.seed + tuning.SEEDS, min(self.request.instances, tuning.INSTANCES)
+        request = [seed, count, self.request.iterations, self.request.dtype, self.device.type]
+        key = _hash([KEY_FORMAT, name, family, tuning.GRIDS[name]], request)
+        path = self.work / "tuning" / f"{key}.json"
+        if not path.exists():
+            data = self._dataset(family, count, seed)
+            write_tuning(path, tuning.tune(name, data, self.request.iterations, seed, self.dtype))
+        return read_tuning(path)
+
+    def _dataset(self, source: str, count: int, seed: int) -> Dataset:
+        key = (source, count, seed)
+        if key not in self._data:
+            self._data[key] = solved(self._drawn(*key), self.work / "optima", self.device)
+            self._instances[key] = self._data[key].instances
+        return self._data[key]
+
+    def _drawn(self, source: str, count: int, seed: int) -> Instances:
+        key = (source, count, seed)
+        if source in self._no_data:
+            raise UnavailableError(self._no_data[source])
+        if key not in self._instances:
+            try:
+                self._instances[key] = draw(source, count, seed)
+            except (SureproxError, OSError, ModuleNotFoundError) as error:
+                self._no_data[source] = f"no data for {source}: {error}"
+                raise UnavailableError(self._no_data[source]) from None
+        return self._instances[key]
+
+
+def _hash(*parts: Sequence[Any]) -> str:
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:20]

@@ -1,0 +1,1 @@
+"""What is made of records, and of records alone: figures and the table of claims."""

@@ -1,0 +1,85 @@
+"""network.cu against the plain network: its text run on a CPU by emulate.cpp, and on a GPU where there is one."""
+
+import ctypes
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import torch
+
+from sureprox.backends import kernel
+from sureprox.optimizers import L2ODM, L2OPA, GoMathL2O, RNNProp
+from sureprox.optimizers.lstm import CoordinateNetwork
+
+HERE = Path(__file__).parent
+NETWORKS = {"go-math-l2o": GoMathL2O, "l2o-pa": L2OPA, "l2o-dm": L2ODM, "rnnprop": RNNProp}
+
+
+def flat(network: CoordinateNetwork) -> torch.Tensor:
+    return torch.cat([p.detach().reshape(-1) for p in network.parameters()])
+
+
+def pointer(tensor: torch.Tensor) -> ctypes.c_void_p:
+    return ctypes.c_void_p(tensor.data_ptr())
+
+
+@pytest.fixture(scope="module", params=NETWORKS)
+def emulated(request, tmp_path_factory):
+    """The plain network in float64 and the kernels for it."""
+    compiler = shutil.which("g++")
+    if compiler is None:
+        pytest.skip("needs g++ to run the kernel on the CPU")
+    network = NETWORKS[request.param]().network
+    shape = kernel.architecture(network)
+    library = tmp_path_factory.mktemp("kernel") / "emulated.so"
+    macros = [f"-D{name}={value}" for name, value in shape.macros().items()]
+    include = Path(kernel.__file__).parent
+    command = [compiler, "-std=c++17", "-O1", "-shared", "-fPIC", *macros, f"-I{include}"]
+    subprocess.run([*command, str(HERE / "emulate.cpp"), "-o", str(library)], check=True, capture_output=True)
+    return network, shape, ctypes.CDLL(str(library))
+
+
+@pytest.mark.parametrize(("rows", "blocks"), [(1, 1), (16, 1), (150, 1), (300, 2)])
+def test_emulated_kernel_computes_network_and_its_gradients(emulated, rows, blocks):
+    network, shape, kernels = emulated
+    torch.manual_seed(rows)
+    with torch.no_grad():
+        for p in network.parameters():
+            p.normal_(0, 0.4)
+    weights = flat(network)
+    assert weights.numel() == shape.weights
+    width = network.embed.in_features if network.embed is not None else shape.features
+    raw = torch.randn(rows, width)
+    signal = raw
+    if network.embed is not None:
+        signal = torch.nn.functional.elu(network.embed(raw)).detach()
+    h, c = torch.randn(2, rows, 20), torch.randn(2, rows, 20)
+    out, h_new, c_new = torch.full((rows, shape.heads), torch.nan), torch.full_like(h, torch.nan), torch.empty_like(c)
+    inputs = [signal, h, c, weights]
+    kernels.forward(*map(pointer, [*inputs, out, h_new, c_new]), rows, blocks)
+
+    exact = network.double()
+    exact_inputs = [t.double().requires_grad_() for t in (raw, h, c)]
+    heads, exact_h, exact_c = exact(exact_inputs[0].unsqueeze(0), *exact_inputs[1:])
+    exact_out = torch.stack([heads[name][0] for name in network.names], 1)
+    for ours, theirs in ((out, exact_out), (h_new, exact_h), (c_new, exact_c)):
+        torch.testing.assert_close(ours.double(), theirs.detach(), rtol=1e-5, atol=2e-6)
+
+    seeds = [torch.randn_like(t) for t in (out, h_new, c_new)]
+    results = [torch.full_like(t, torch.nan) for t in (signal, h, c)]
+    partial = torch.full((blocks, shape.weights), torch.nan)
+    kernels.backward(*map(pointer, [*inputs, *seeds, *results, partial]), rows, blocks)
+    loss = sum((s.double() * t).sum() for s, t in zip(seeds, (exact_out, exact_h, exact_c), strict=True))
+    gradients = torch.autograd.grad(loss, [*exact_inputs, *exact.parameters()])
+    network.float()
+    for ours, theirs in zip(results[1:], gradients[1:3], strict=True):
+        torch.testing.assert_close(ours.double(), theirs, rtol=1e-4, atol=1e-5)
+    if network.embed is None:
+        torch.testing.assert_close(results[0].double(), gradients[0], rtol=1e-4, atol=1e-5)
+    exact_weights = torch.cat([g.reshape(-1) for g in gradients[3:]])[shape.offset :]
+    total = partial.sum(0).double()
+    assert (total[: shape.offset] == 0).all()
+    error = torch.linalg.vector_norm(total[shape.offset :] - exact_weights) / torch.linalg.vector_norm(exact_weights)
+    assert error < 2e-6
+    torch.testing.assert_close(total[shape.offset :], exact_weights, rtol=1e-4, atol=1e-4)
