@@ -27,10 +27,10 @@ from _record import write_record
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from certified_cases import random_weights
+from certified_cases import random_weights, trained
 
 SHIFTS = (0.0, 10.0, -10.0, 100.0, -100.0)
-MOST, LEVEL, SEED = 1500, 1e-6, 20261116
+MOST, LEVEL, SEED = 700, 1e-6, 20261116
 
 
 def stepper(problem: Problem, optimizer: Optimizer[Any], x0: Tensor, warm: int) -> Callable[[int], None]:
@@ -98,8 +98,7 @@ def iterations(device: str, instances: int) -> dict[str, Any]:
         problem = family.sample(instances, generator, torch.float64)
         x0 = family.start(instances, generator, torch.float64)
         best = sp.reference(problem).objective
-        shipped = [name for name in sp.pretrained() if not name.startswith("ada-lista")]
-        chosen: dict[str, Optimizer[Any]] = {name: sp.load(name, device) for name in shipped}
+        chosen: dict[str, Optimizer[Any]] = {name: sp.load(name, device) for name in trained()}
         chosen |= {name: optimizer.to(device) for name, optimizer in failing.items()}
         for s in SHIFTS:
             classical = counts(problem, FISTA(restart=True), x0 + s, best)

@@ -13,6 +13,7 @@ from sureprox.optimizers.guaranteed import GuaranteedState
 from sureprox.problems import LassoFamily, LogisticFamily, Problem
 
 F64 = torch.float64
+FAMILIES = ("lasso", "logistic")
 SHIFTS = (10.0, -10.0, 100.0, -100.0, 1000.0, -1000.0)
 ROUNDING = 64  # units of roundoff, relative to F, that values of F may be off by
 
@@ -188,8 +189,9 @@ CLASSICAL: dict[str, Optimizer] = {"ISTA": ISTA(), "restarted FISTA": FISTA(rest
 
 
 def trained() -> dict[str, Optimizer]:
-    """All pretrained optimizers, of whatever family, but those tied to one number of rows."""
-    return {name: sp.load(name) for name in sp.pretrained() if not name.startswith("ada-lista")}
+    """The pretrained optimizers of both families, without variants and those tied to one number of rows."""
+    names = [name for name in sp.pretrained() if name.partition("/")[2] in FAMILIES and "ada-lista" not in name]
+    return {name: sp.load(name) for name in names}
 
 
 # --- what must hold ---------------------------------------------------------------------------------------------------

@@ -68,10 +68,9 @@ def test_bound_and_monotone_whatever_the_optimizer_does(problems, name):
 
 @pytest.mark.parametrize("shift", SHIFTS)
 def test_bound_far_from_the_training_distribution(problems, shift):
-    assert trained()
     for name in ("lasso", "logistic"):
         problem, x0, target = problems[name]
-        for optimizer in trained().values():
+        for optimizer in (sp.load("go-math-l2o/lasso"), sp.load("l2o-pa/lasso"), sp.load("l2o-pa/logistic")):
             for moved, start, goal in ((problem, x0 + shift, target), (problem.shifted(shift), x0, target - shift)):
                 verdict = watched(moved, Certified(optimizer), start, goal, STEPS)
                 assert_sound(verdict)
