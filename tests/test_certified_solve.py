@@ -171,6 +171,19 @@ def test_the_iteration_limit_counts_both_precisions():
     assert cut.converged.tolist() == (full.iterations <= limit).tolist()
 
 
+def test_a_step_size_for_each_instance_goes_with_it_into_float64():
+    problem = random_problem("lasso", batch=4, m=40, n=20).to(dtype=torch.float32)
+    step = problem.step_size() * torch.tensor([1.0, 0.5, 3.0, 1e4])
+    seen: list[sp.Progress] = []
+    solution = sp.solve(problem, ISTA(), max_iter=900, tol=1e-9, step_size=step, callback=seen.append)
+    assert solution.converged.all()
+    assert solution.refined.any()
+    assert (solution.rejected[2:] >= 1).all()
+    assert solution.rejected[:2].tolist() == [0, 0]
+    assert [p.k for p in seen] == sorted(p.k for p in seen)
+    assert {p.max_iter for p in seen} == {900}
+
+
 def test_own_smooth_part_that_cannot_be_cut_is_finished_in_float64_too():
     class Whole(LeastSquares):
         batched = None

@@ -43,11 +43,14 @@ class Run:
         self.optimizer = optimizer
         self.limits = limits
         self.rule = rule
+        self.before = 0  # iterations of an earlier run that this one continues
+        self.max_iter = int(limits.max())
         self.x = x0.clone()  # what is returned is never the caller's own tensor
         device, batch = problem.device, problem.batch
         self.best = self.rule.measure(x0)
         zero = torch.zeros(batch, dtype=torch.int64, device=device)
         self.iterations, self.pull_backs, self.rejected = zero, zero, zero
+        self.step_size = torch.ones(batch, dtype=torch.float64, device=device)
         self.track = torch.full_like(zero, TRACKS.index(Track.OPTIMIZER))
         self.weight = torch.zeros(batch, dtype=torch.float64, device=device)
         self.credit = torch.zeros_like(self.weight)
@@ -111,7 +114,7 @@ class Run:
         self.step_norm = torch.zeros_like(self.step_norm).index_copy(0, index, norms[good])  # who stopped stands still
         self.diverged[rows[running & ~finite]] = True
         if isinstance(state, GuaranteedState):
-            for name in ("track", "pull_backs", "rejected", "weight"):
+            for name in ("track", "pull_backs", "rejected", "weight", "step_size"):
                 value = getattr(state, name)[good].to(getattr(self, name).dtype)
                 setattr(self, name, getattr(self, name).index_copy(0, index, value))
             if isinstance(state, CertifiedState):
@@ -127,16 +130,20 @@ class Run:
 
     def _progress(self, k: int) -> Progress:
         gaps = self.best.gap[~(self.best.converged | self.diverged)]
-        return Progress(k, int(self.limits.max()), len(gaps), float(gaps.max()) if len(gaps) else 0.0)
+        k = min(self.before + k, self.max_iter)
+        return Progress(k, self.max_iter, len(gaps), float(gaps.max()) if len(gaps) else 0.0)
 
     def in_float64(self) -> "Run":
         """The run that goes on, in float64 and from the points reached, with the stalled instances."""
         index = self.stalled.nonzero()[:, 0]
-        problem, rule, x, left = self.problem, self.rule, self.x.double(), self.limits - self.iterations
-        left = torch.where(self.stalled, left, 0)
+        problem, rule, x, step = self.problem, self.rule, self.x.double(), self.step_size
+        left = torch.where(self.stalled, self.limits - self.iterations, 0)
         if problem.selectable:
-            problem, rule, x, left = problem.select(index), rule.select(index), x[index], left[index]
-        return Run(problem.to(dtype=torch.float64), self.optimizer, x, left, rule, tuple(self.history))
+            problem, rule = problem.select(index), rule.select(index)
+            x, step, left = x[index], step[index], left[index]
+        more = Run(problem.to(dtype=torch.float64), self.optimizer, x, left, rule, tuple(self.history))
+        more.before, more.max_iter, more.step_size = int(self.iterations[index].max()), self.max_iter, step
+        return more
 
     def solution(self) -> Solution:
         codes = torch.where(self.diverged, 2, torch.where(self.best.converged, 0, 1))

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from sureprox.errors import InputError
-from sureprox.optimizers import Certified, CertifiedCheap, Optimizer, load
+from sureprox.optimizers import FISTA, Certified, CertifiedCheap, Optimizer, load
 from sureprox.problems import Problem
 from sureprox.run import Run, iterate
 from sureprox.solution import RECORDS, Progress, Solution, Status
@@ -63,14 +63,14 @@ def solve(
         if not bool(run.stalled.any()):
             return run.solution()
         more = run.in_float64()
-        more.finish(generator, step_size, every, callback)
+        more.finish(generator, more.step_size, every, callback)
         return run.solution().finished_by(more.solution(), run.stalled)
 
 
 def _wrapped(optimizer: Optimizer[Any], certify: bool | str) -> Optimizer[Any]:
     if certify is False or isinstance(optimizer, Certified | CertifiedCheap):
         return optimizer
-    if certify is True:
+    if certify is True or (certify == "cheap" and type(optimizer) is FISTA):  # FISTA is a track itself
         return Certified(optimizer)
     if certify == "cheap":
         return CertifiedCheap(optimizer)
