@@ -134,19 +134,19 @@ def test_never_behind_fista_restarted_or_not(problems, name):
         assert (certified <= best * (1 + 1e-12)).all()
 
 
-@pytest.mark.parametrize("shift", [0.0, 10.0, 100.0])
+@pytest.mark.parametrize("shift", [0.0, 100.0])
 def test_never_behind_an_optimizer_that_works(shift):
     family, generator = sp.problems.LassoFamily(), torch.Generator().manual_seed(3)
     problem, x0 = family.sample(2, generator, F64), family.start(2, generator, F64) + shift
     plain = sp.load("go-math-l2o/lasso")
-    best = values(problem, plain, x0, 120).cummin(0).values
+    best = values(problem, plain, x0, 70).cummin(0).values
     certified = Certified(plain)
-    assert (values(problem, certified, x0, 120) <= best * (1 + 1e-12)).all()
+    assert (values(problem, certified, x0, 70) <= best * (1 + 1e-12)).all()
     with torch.no_grad():
-        *_, last = sp.iterate(problem, certified, certified.init(problem, x0), 120)
+        *_, last = sp.iterate(problem, certified, certified.init(problem, x0), 70)
     assert last.pull_backs.tolist() == [0, 0]
     assert (last.track == TRACKS.index(Track.OPTIMIZER)).any()
-    assert (values(problem, CertifiedCheap(plain), x0, 120) <= best * (1 + 1e-12)).all()
+    assert (values(problem, CertifiedCheap(plain), x0, 70) <= best * (1 + 1e-12)).all()
 
 
 def test_plain_fista_is_its_own_guarantee(problems):

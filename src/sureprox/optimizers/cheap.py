@@ -15,6 +15,7 @@ from sureprox.problems.stacked import Points, Stacked, is_still
 from sureprox.types import Scalars, Vectors
 
 SHARE = 10  # every so many iterations FISTA takes a step
+SLOW = 0.9  # an optimizer that leaves more than this of the duality gap from check to check is given up
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,7 @@ class CheapState(GuaranteedState):
     any_up: bool  # whether any instance has been given up, and whether any has not: known without waiting for the
     any_on: bool  # device (after a selection they may be too cautious)
     gained: Scalars  # by how much F(x) has fallen since the last check
+    gap: Scalars  # the duality gap at the last check; zero where none is known
     origin: Scalars  # F(x_0) - F(x)
     now: Scalars  # F at the optimizer's point, minus F(x)
 
@@ -35,10 +37,11 @@ class CertifiedCheap(Optimizer[CheapState]):
     """`optimizer`, with a step of FISTA at every tenth iteration; the best point seen of both.
 
     F(x_k) - F* <= 2 L |x_0 - x*|^2 / (k // 10 + 1)^2 for every k >= 10 and F(x_k) never rises, whatever `optimizer`
-    does, at 2.2 products with A per iteration instead of 2. After 16, 32, 64, ... iterations the optimizer is judged,
-    for each instance alone: it is given up, and restarted FISTA goes on from the best point in its place, if its point
-    is not finite or worse than x_0, if FISTA's tenth has found a better point than it has, or if it has found no
-    better point since the last time.
+    does, at 2.2 products with A per iteration instead of 2, and two more at each check. After 16, 32, 64, ...
+    iterations the optimizer is judged, for each instance alone: it is given up, and restarted FISTA goes on from the
+    best point in its place, if its point is not finite or worse than x_0, if FISTA's tenth has found a better point
+    than it has, or if the duality gap has fallen by less than a tenth since the last check (where no gap is known, if
+    it has found no better point since).
     """
 
     def __init__(self, optimizer: Optimizer[Any]) -> None:
@@ -77,6 +80,7 @@ class CertifiedCheap(Optimizer[CheapState]):
             any_up=False,
             any_on=True,
             gained=torch.zeros_like(step),
+            gap=_gap(problem, x),
             origin=torch.zeros_like(step),
             now=torch.zeros_like(step),
         )
@@ -85,7 +89,7 @@ class CertifiedCheap(Optimizer[CheapState]):
         state = self._turn(problem, state)
         if state.k % SHARE == 0:
             state = self._fista_step(problem, state)
-        return self._judged(state) if is_check(state.k) else state
+        return self._judged(problem, state) if is_check(state.k) else state
 
     def _turn(self, problem: Problem, state: CheapState) -> CheapState:
         """A step of the optimizer, or of restarted FISTA where it has been given up."""
@@ -153,10 +157,12 @@ class CertifiedCheap(Optimizer[CheapState]):
             now=state.now + best.drop,
         )
 
-    def _judged(self, state: CheapState) -> CheapState:
+    def _judged(self, problem: Problem, state: CheapState) -> CheapState:
         slack = 4 * torch.finfo(state.origin.dtype).eps * state.origin
         failed = ~torch.isfinite(state.inner.x.detach()).all(1) | ~(state.now <= state.origin + slack)
-        failed |= (state.track != TRACKS.index(Track.OPTIMIZER)) | (state.gained <= 0)
+        gap = _gap(problem, state.x)
+        slow = gap > SLOW * state.gap if problem.has_duality_gap else state.gained <= 0
+        failed |= (state.track != TRACKS.index(Track.OPTIMIZER)) | slow
         failed &= ~state.given_up
         given_up = state.given_up | failed
         any_up = bool(given_up.any())
@@ -168,4 +174,10 @@ class CertifiedCheap(Optimizer[CheapState]):
             any_up=any_up,
             any_on=not bool(given_up.all()),
             gained=torch.zeros_like(state.gained),
+            gap=gap,
         )
+
+
+@torch.no_grad()
+def _gap(problem: Problem, x: Vectors) -> Scalars:
+    return problem.certificate(x).gap if problem.has_duality_gap else torch.zeros_like(x[:, 0])
