@@ -17,6 +17,8 @@ from sureprox.optimizers import (
     AdaLISTA,
     Adam,
     AdamHD,
+    Certified,
+    CertifiedCheap,
     GoMathL2O,
     GradientMap,
     LearnedOptimizer,
@@ -74,6 +76,9 @@ CASES = [
     Case("l2o-pa-random", lambda: L2OPA(hidden=HIDDEN, initial_state="random"), memory="random", follows_shift=False),
     Case("l2o-dm-random", lambda: L2ODM(hidden=HIDDEN, initial_state="random"), memory="random", follows_shift=False),
     Case("rnnprop-random", lambda: RNNProp(hidden=HIDDEN, initial_state="random"), memory="random"),
+    Case("certified", lambda: Certified(calm(GoMathL2O(hidden=HIDDEN, initial_state="random")))),
+    Case("certified-fista", lambda: Certified(FISTA(restart=True))),
+    Case("certified-cheap", lambda: CertifiedCheap(calm(GoMathL2O(hidden=HIDDEN)))),
     Case("ada-lista", lambda: AdaLISTA(M, layers=5), families=("lasso",)),
 ]
 
@@ -146,7 +151,7 @@ def tensors(thing: object) -> dict[str, Tensor]:
 
 def gap(ours: Tensor, theirs: Tensor) -> float:
     """Largest |ours - theirs| / max(1, |theirs|); infinite where either is not finite or the shapes differ."""
-    ours, theirs = ours.detach(), theirs.detach()
+    ours, theirs = ours.detach().to(F64), theirs.detach().to(F64)
     if ours.shape != theirs.shape or not (torch.isfinite(ours).all() and torch.isfinite(theirs).all()):
         return float("inf")
     return float(((ours - theirs).abs() / theirs.abs().clamp(min=1)).max())

@@ -40,7 +40,7 @@ def reference(problem: Problem, tol: float = 1e-12, rounds: int = 60, sweep: int
     optimizer = FISTA(restart=True)
     step_size = exact.step_size()
     for _ in range(rounds):
-        x = solve(exact, optimizer, x, max_iter=sweep, tol=tol, step_size=step_size, check_every=25).x
+        x = solve(exact, optimizer, x, max_iter=sweep, tol=tol, certify=False, step_size=step_size, check_every=25).x
         if isinstance(exact.f, LinearModel):
             x = _descended(exact, exact.f, x, ~rule.measure(x).converged)
             x = _polished(exact, exact.f, x, rule)

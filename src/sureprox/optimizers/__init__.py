@@ -3,8 +3,11 @@
 from sureprox.optimizers.ada_lista import AdaLISTA
 from sureprox.optimizers.base import Optimizer, State
 from sureprox.optimizers.black_box import L2ODM, RNNProp
+from sureprox.optimizers.certified import Certified
+from sureprox.optimizers.cheap import CertifiedCheap
 from sureprox.optimizers.classical import FISTA, ISTA, Adam, AdamHD
 from sureprox.optimizers.go_math_l2o import Activation, GoMathL2O, GradientMap, QShrink
+from sureprox.optimizers.guaranteed import Track
 from sureprox.optimizers.l2o_pa import L2OPA
 from sureprox.optimizers.learned import LearnedOptimizer
 from sureprox.optimizers.lstm import InitialState
@@ -20,6 +23,8 @@ __all__ = [
     "Adam",
     "AdamHD",
     "Card",
+    "Certified",
+    "CertifiedCheap",
     "GoMathL2O",
     "GradientMap",
     "InitialState",
@@ -28,6 +33,7 @@ __all__ = [
     "QShrink",
     "RNNProp",
     "State",
+    "Track",
     "from_released",
     "load",
     "pretrained",

@@ -19,16 +19,31 @@ PER_COORDINATE = {"layout": "per coordinate"}
 
 
 @dataclass(frozen=True)
-class State:
-    """What an optimizer knows after k steps. Tensor fields have the batch first, unless marked `PER_COORDINATE`."""
+class Batched:
+    """Tensors of a batch, batch first unless marked `PER_COORDINATE`; fields that are `Batched` themselves go along."""
+
+    def detach(self) -> Self:
+        """The same, cut off from the gradient history."""
+        return self._map(lambda value, layout: value.detach())
+
+    def _map(self, change: Callable[[Tensor, str | None], Tensor]) -> Self:
+        changed: dict[str, Any] = {}
+        for f in fields(self):
+            value = getattr(self, f.name)
+            if isinstance(value, Tensor):
+                changed[f.name] = change(value, f.metadata.get("layout"))
+            elif isinstance(value, Batched):
+                changed[f.name] = value._map(change)
+        return replace(self, **changed)
+
+
+@dataclass(frozen=True)
+class State(Batched):
+    """What an optimizer knows after k steps."""
 
     x: Vectors  # the current point
     k: int  # steps taken
     step_size: Scalars  # what stands for 1/L
-
-    def detach(self) -> Self:
-        """The same state, cut off from the gradient history."""
-        return self._map(lambda value, layout: value.detach())
 
     def select(self, index: Tensor) -> Self:
         """Only the instances in `index`."""
@@ -42,12 +57,18 @@ class State:
 
         return self._map(pick)
 
-    def _map(self, change: Callable[[Tensor, str | None], Tensor]) -> Self:
-        changed: dict[str, Any] = {
-            f.name: change(value, f.metadata.get("layout"))
-            for f in fields(self)
-            if isinstance(value := getattr(self, f.name), Tensor)
-        }
+    def replaced(self, mask: Tensor, other: Self) -> Self:
+        """This state, with the instances where `mask` (B,) holds taken from `other`; k stays."""
+        n = self.x.shape[1]
+        changed: dict[str, Any] = {}
+        for f in fields(self):
+            mine, theirs = getattr(self, f.name), getattr(other, f.name)
+            if isinstance(mine, Tensor) and f.metadata.get("layout") is None:
+                changed[f.name] = torch.where(mask.view(-1, *[1] * (mine.ndim - 1)), theirs, mine)
+            elif isinstance(mine, Tensor):
+                changed[f.name] = torch.where(mask.repeat_interleave(n).view(1, -1, 1), theirs, mine)
+            elif isinstance(mine, State):
+                changed[f.name] = mine.replaced(mask, theirs)
         return replace(self, **changed)
 
 

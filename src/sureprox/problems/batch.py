@@ -19,6 +19,15 @@ class BatchData(ABC):  # noqa: B024  its subclasses have the abstract methods
     """
 
     batched: ClassVar[tuple[str, ...] | None] = None
+    stackable: ClassVar[bool] = False
+
+    @property
+    def can_stack(self) -> bool:
+        """Whether several points per instance can be evaluated together (`stacked`).
+
+        Only a class that says so itself: a subclass may have changed what its parent's `stacked` relies on.
+        """
+        return bool(vars(type(self)).get("stackable", False))
 
     @property
     def selectable(self) -> bool:
@@ -53,3 +62,8 @@ class BatchData(ABC):  # noqa: B024  its subclasses have the abstract methods
     @property
     def requires_grad(self) -> bool:
         return any(value.requires_grad for value in vars(self).values() if isinstance(value, Tensor))
+
+
+def repeated_rows(value: Tensor, copies: int) -> Tensor:
+    """Every row `copies` times in a row."""
+    return value.unsqueeze(1).expand(-1, copies, *value.shape[1:]).flatten(0, 1)

@@ -4,14 +4,14 @@ Write your own by subclassing `Penalty`; to get a duality gap as well, implement
 """
 
 from abc import abstractmethod
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, Self, runtime_checkable
 
 import torch
 from torch import Tensor
 
 from sureprox.errors import InputError
 from sureprox.problems import checks
-from sureprox.problems.batch import BatchData
+from sureprox.problems.batch import BatchData, repeated_rows
 from sureprox.types import Scalars, Steps, Vectors
 
 
@@ -29,6 +29,14 @@ class Penalty(BatchData):
     @abstractmethod
     def subdiff(self, x: Vectors) -> tuple[Vectors, Vectors]:
         """(low, high): the subdifferential of r at x is the box [low, high]."""
+
+    def stacked(self, copies: int) -> Self:
+        """The same functions for `copies` points per instance, rows i * copies + j. See `can_stack`."""
+        raise NotImplementedError
+
+    def difference(self, x: Vectors, y: Vectors) -> Scalars:
+        """r(x) - r(y)."""
+        return self.value(x) - self.value(y)
 
 
 @runtime_checkable
@@ -48,6 +56,7 @@ class L1(Penalty):
     """r(x) = lam |x|_1, lam >= 0 a number or one per instance (B,)."""
 
     batched = ("lam",)
+    stackable = True
 
     def __init__(self, lam: Any) -> None:
         # a plain number is kept in float64, so that `Problem` rounds it once, to its own precision
@@ -64,8 +73,15 @@ class L1(Penalty):
     def select(self, index: Tensor) -> "L1":
         return self if self.lam.ndim == 0 else super().select(index)
 
+    def stacked(self, copies: int) -> Self:
+        return self._map(lambda name, value: value if value.ndim == 0 else repeated_rows(value, copies))
+
     def value(self, x: Vectors) -> Scalars:
         return self.lam * x.abs().sum(1)
+
+    def difference(self, x: Vectors, y: Vectors) -> Scalars:
+        """lam sum_j (|x_j| - |y_j|): the terms of close points are small, so nothing is lost in the sum."""
+        return self.lam * (x.abs() - y.abs()).sum(1)
 
     def prox(self, v: Vectors, step: Steps) -> Vectors:
         """Soft threshold: sign(v) max(|v| - lam step, 0)."""
@@ -97,6 +113,10 @@ class Zero(Penalty):
     """r(x) = 0."""
 
     batched = ()
+    stackable = True
+
+    def stacked(self, copies: int) -> Self:
+        return self
 
     def value(self, x: Vectors) -> Scalars:
         return torch.zeros_like(x[:, 0])

@@ -12,7 +12,7 @@ from torch.nn.functional import softplus
 
 from sureprox.errors import InputError
 from sureprox.problems import checks
-from sureprox.problems.batch import BatchData
+from sureprox.problems.batch import BatchData, repeated_rows
 from sureprox.problems.linear import LinearMap
 from sureprox.types import Rows, Scalars, Steps, Vectors
 
@@ -76,9 +76,13 @@ class HasSmoothDual(Protocol):
 
 
 class LinearModel(Smooth):
-    """f(x) = phi(A x), one A per instance (B, m, n) or one for all (m, n); everything is a function of z = inner(x)."""
+    """f(x) = phi(A x), one A per instance (B, m, n) or one for all (m, n); everything is a function of z = inner(x).
+
+    inner must be affine, so that the images of x and y give that of (1 + c) x - c y.
+    """
 
     A: Tensor
+    copies: int = 1  # points per instance, see `stacked`
 
     @property
     def like(self) -> Tensor:
@@ -86,7 +90,7 @@ class LinearModel(Smooth):
 
     @property
     def map(self) -> LinearMap:
-        return LinearMap(self.A)
+        return LinearMap(self.A, self.copies)
 
     @property
     def m(self) -> int:
@@ -118,9 +122,28 @@ class LinearModel(Smooth):
         """A shared A and a single right-hand side, as a batch of `count` equal instances."""
         return self._map(lambda name, value: value if name == "A" else value.expand(count, -1))
 
+    def stacked(self, copies: int) -> Self:
+        """The same functions for `copies` points per instance, rows i * copies + j, at one read of A."""
+        clone = self._map(lambda name, value: value if name == "A" else repeated_rows(value, copies))
+        clone.copies = copies
+        return clone
+
     @abstractmethod
     def curvature_weights(self, x: Vectors) -> Rows:
         """w with Hessian f(x) = A' diag(w) A."""
+
+    @property
+    @abstractmethod
+    def steepness(self) -> float:
+        """c with phi'' <= c: then grad f has the Lipschitz constant c lambda_max(A'A)."""
+
+    @abstractmethod
+    def bregman(self, d: Rows, at: Rows) -> Scalars:
+        """phi(at + d) - phi(at) - <grad phi(at), d> >= 0, computed without cancellation."""
+
+    @abstractmethod
+    def slope_bound(self, size: Tensor) -> Tensor:
+        """An upper bound on |grad phi(z)| where |z| = size."""
 
     def select(self, index: Tensor) -> Self:
         # a shared A is not part of the batch
@@ -131,6 +154,7 @@ class LeastSquares(LinearModel):
     """f(x) = 1/2 |A x - b|^2, grad f(x) = A'(A x - b), L = lambda_max(A'A)."""
 
     batched = ("A", "b")
+    stackable = True
 
     def __init__(self, A: Any, b: Any) -> None:
         self.A = checks.matrix(A)
@@ -166,6 +190,17 @@ class LeastSquares(LinearModel):
     def curvature_weights(self, x: Vectors) -> Rows:
         return torch.ones_like(self.b)
 
+    @property
+    def steepness(self) -> float:
+        return 1.0
+
+    def bregman(self, d: Rows, at: Rows) -> Scalars:
+        """1/2 |d|^2."""
+        return 0.5 * d.square().sum(1)
+
+    def slope_bound(self, size: Tensor) -> Tensor:
+        return size
+
     def dual_scale(self, z: Rows, low: Scalars, high: Scalars) -> Scalars:
         """argmax_s of the dual value -s <z, b> - s^2 |z|^2 / 2 on [low, high]."""
         square = z.square().sum(1)
@@ -185,6 +220,7 @@ class Logistic(LinearModel):
     """
 
     batched = ("A", "y")
+    stackable = True
 
     def __init__(self, A: Any, y: Any, curvature: float = 0.25) -> None:
         self.A = checks.matrix(A)
@@ -216,6 +252,26 @@ class Logistic(LinearModel):
         """sigma (1 - sigma) / m."""
         z = self.inner(x)
         return torch.sigmoid(z) * torch.sigmoid(-z) / self.m
+
+    @property
+    def steepness(self) -> float:
+        """1/4 whatever `curvature` says: this is what is true, not what the steps are made of."""
+        return 0.25 / self.m
+
+    def bregman(self, d: Rows, at: Rows) -> Scalars:
+        """mean_i [log(1 + e^{t_i + d_i}) - log(1 + e^{t_i}) - sigma(t_i) d_i], t = at.
+
+        A term does not change with the signs of both t_i and d_i, and has most digits where t_i <= 0. Where |d_i| <= 1
+        its first two parts are log(1 + sigma(t_i) (e^{d_i} - 1)).
+        """
+        t, d = -at.abs(), torch.where(at > 0, -d, d)
+        slope = torch.sigmoid(t)
+        near = torch.log1p(slope * torch.expm1(d.clamp(-1, 1)))
+        far = _log1pexp(t + d) - _log1pexp(t)
+        return (torch.where(d.abs() <= 1, near, far) - slope * d).clamp(min=0).mean(1)
+
+    def slope_bound(self, size: Tensor) -> Tensor:
+        return torch.full_like(size, self.m**-0.5)
 
     def dual_scale(self, z: Rows, low: Scalars, high: Scalars) -> Scalars:
         """The largest admissible s <= 1: s = 1 is the optimal dual direction, phi* needs 0 <= s <= 1."""

@@ -70,5 +70,5 @@ class LayerwiseRun(TrainingRun):
     def _draw(self, batch: int, generator: torch.Generator) -> tuple[Problem, Tensor, Tensor]:
         problem = self.family.sample(batch, generator, self.dtype)
         x0 = self.family.start(batch, generator, self.dtype)
-        target = solve(problem, FISTA(restart=True), max_iter=2000, tol=1e-6, check_every=50).x
+        target = solve(problem, FISTA(restart=True), max_iter=2000, tol=1e-6, certify=False, check_every=50).x
         return problem, x0, target

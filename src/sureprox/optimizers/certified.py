@@ -1,0 +1,189 @@
+"""Certified: any optimizer, with the convergence of FISTA and of restarted FISTA guaranteed beside it."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sureprox.optimizers.base import Optimizer, State, resolve_step_size
+from sureprox.optimizers.classical import FISTA
+from sureprox.optimizers.guaranteed import GuaranteedState, best_of, copied, is_check
+from sureprox.optimizers.known import KnownGradient
+from sureprox.optimizers.lower_model import LowerModel, lower_model
+from sureprox.optimizers.tracks import Tracks, raised, started
+from sureprox.problems import Problem
+from sureprox.problems.stacked import Comparison, Points, Stacked, is_still
+from sureprox.types import Scalars, Vectors
+
+# columns of CertifiedState.above
+LEARNED, CLASSICAL, MARK, ORIGIN, NOW = range(5)
+
+
+@dataclass(frozen=True)
+class CertifiedState(GuaranteedState):
+    tracks: Tracks  # FISTA, then restarted FISTA
+    inner: State | None  # of the wrapped optimizer; None where that is FISTA itself
+    inner_z: Tensor  # image of inner.x
+    above: Tensor  # (B, 5) how far above F(x) are: the best point of the optimizer since its last start, that of the
+    # FISTA tracks, the latter at the last check, x_0, and the optimizer's current point
+    lower: LowerModel | None  # kept where no duality gap is known
+    generator: torch.Generator | None  # what the optimizer's memory was drawn from; never advanced
+
+
+class Certified(Optimizer[CertifiedState]):
+    """The best point seen of `optimizer`, of FISTA and of restarted FISTA, which run beside each other.
+
+    F(x_k) - F* <= 2 L |x_0 - x*|^2 / (k + 1)^2 for every k, F(x_k) never rises, and it is never above what restarted
+    FISTA has reached after k iterations, whatever `optimizer` does (docs/certified.md has the proof). All tracks share
+    the two reads of A of an iteration. Where L proves too small the FISTA tracks repeat the step with a larger one; k
+    then counts the accepted steps.
+
+    `optimizer` runs free. After 16, 32, 64, ... iterations it is judged, for each instance alone: if its point is not
+    finite or worse than x_0, or if the best it has seen is worse than what the FISTA tracks had after half as many
+    iterations, it starts anew from the best point, its memory reset.
+    """
+
+    def __init__(self, optimizer: Optimizer[Any]) -> None:
+        self.optimizer = optimizer
+        self.own = type(optimizer) is FISTA  # then it is one of the tracks itself
+        self.count = 1 if isinstance(optimizer, FISTA) and self.own and not optimizer.restart else 2
+
+    def init(
+        self,
+        problem: Problem,
+        x0: Vectors,
+        *,
+        generator: torch.Generator | None = None,
+        step_size: Scalars | None = None,
+    ) -> CertifiedState:
+        """A start where F is infinite (outside the domain of r) is replaced by its proximal point."""
+        step = resolve_step_size(problem, step_size)
+        x = problem.start(x0)
+        outside = ~torch.isfinite(problem.objective(x))
+        x = torch.where(outside.unsqueeze(1), problem.prox(x, step.unsqueeze(1)), x)
+        z = Stacked(problem, 1).image(x.unsqueeze(1)).squeeze(1)
+        source = copied(generator)
+        inner = None
+        if not self.own:
+            # a copy: what the optimizer does to its own point is its own affair
+            inner = self.optimizer.init(problem, x.clone(), generator=generator, step_size=step)
+        zero = torch.zeros(problem.batch, dtype=torch.int64, device=problem.device)
+        return CertifiedState(
+            x=x,
+            k=0,
+            step_size=step,
+            z=z,
+            track=zero,
+            pull_backs=zero,
+            rejected=zero,
+            weight=torch.zeros_like(step),
+            idle=zero,
+            tracks=started(x, z, self.count),
+            inner=inner,
+            inner_z=z,
+            above=torch.zeros_like(step).unsqueeze(1).repeat(1, 5),
+            lower=None if problem.has_duality_gap else lower_model(x.detach(), z.detach()),
+            generator=source,
+        )
+
+    def step(self, problem: Problem, state: CertifiedState) -> CertifiedState:
+        state = self.advance(problem, state)
+        return self.pull_back(problem, state) if is_check(state.k) else state
+
+    def advance(self, problem: Problem, state: CertifiedState) -> CertifiedState:
+        """One iteration of all tracks; nothing in it waits for the device."""
+        base = self._bases(state)
+        stack = Stacked(problem, base.x.shape[1])
+        g = stack.grad(base.z)
+        moved = stack.proximal_step(base.x, g, state.step_size)
+        inner = state.inner
+        if inner is not None:
+            # the gradient as a copy, for the same reason as the point
+            inner = self.optimizer.step(KnownGradient(problem, inner.x, g[:, 0].clone()), inner)
+            moved = torch.cat([inner.x.unsqueeze(1), moved[:, 1:]], 1)
+        new = Points(moved, stack.image(moved))
+        L = 1 / state.step_size
+        seen = stack.compare(new, base, g, Points(state.x.unsqueeze(1), state.z.unsqueeze(1)), L)
+        after = self._updated(state, inner, new, seen, L)
+        return after if state.lower is None else replace(after, lower=self._lower(problem, state, after, g))
+
+    def _bases(self, state: CertifiedState) -> Points:
+        base = state.tracks.bases
+        if state.inner is None:
+            return base
+        x = torch.cat([state.inner.x.unsqueeze(1), base.x], 1)
+        return Points(x, torch.cat([state.inner_z.unsqueeze(1), base.z], 1))
+
+    def _updated(
+        self, state: CertifiedState, inner: State | None, new: Points, seen: Comparison, L: Scalars
+    ) -> CertifiedState:
+        first = 0 if inner is None else 1  # the first FISTA track
+        best = best_of(state, new, seen)
+        track = torch.where(best.better, best.winner + 2 - first, state.track)
+        finder = torch.where(track == 0, seen.move.shape[1] - 1, track - 2 + first).unsqueeze(1)
+        still = ~best.better & is_still(seen.move.gather(1, finder).squeeze(1))
+        L_next, accepted = raised(L, seen.curvature[:, first:])
+        return replace(
+            state,
+            x=best.x,
+            k=state.k + 1,
+            step_size=1 / L_next,
+            z=best.z,
+            track=track,
+            rejected=state.rejected + ~accepted.all(1),
+            weight=torch.where(accepted[:, 0], state.tracks.t[:, 0].square() / L, state.weight),
+            idle=torch.where(still, state.idle + 1, 0),
+            tracks=state.tracks.advanced(Points(new.x[:, first:], new.z[:, first:]), accepted, 1),
+            inner=inner,
+            inner_z=new.z[:, 0],
+            above=_raised_above(state.above + best.drop.unsqueeze(1), best.above, first),
+        )
+
+    @torch.no_grad()
+    def _lower(self, problem: Problem, state: CertifiedState, after: CertifiedState, g: Tensor) -> LowerModel:
+        """The lower model with FISTA's step in it, of weight t/L; they sum to t^2/L, also after L was raised."""
+        assert state.lower is not None
+        y, zy, t = (part[:, 0] for part in (state.tracks.y, state.tracks.zy, state.tracks.t))
+        taken = after.tracks.t[:, 0] > t
+        weight = torch.where(taken, t * state.step_size, 0.0)
+        first = 0 if state.inner is None else 1
+        return state.lower.extended(problem, y, zy, g[:, first], weight, after.step_size / state.step_size)
+
+    def pull_back(self, problem: Problem, state: CertifiedState) -> CertifiedState:
+        """Judge the optimizer, and start it anew from the best point where it has failed."""
+        inner = state.inner
+        if inner is None:
+            return state
+        learned, classical, mark, origin, now = state.above.unbind(1)
+        slack = 4 * torch.finfo(origin.dtype).eps * origin
+        failed = ~torch.isfinite(inner.x.detach()).all(1) | ~(now <= origin + slack) | (learned > mark + slack)
+        if bool(failed.any()):
+            fresh = self.optimizer.init(
+                problem, state.x.clone(), generator=copied(state.generator), step_size=state.step_size
+            )
+            learned, now = torch.where(failed, 0.0, learned), torch.where(failed, 0.0, now)
+            state = replace(
+                state,
+                inner=inner.replaced(failed, fresh),
+                inner_z=torch.where(failed.unsqueeze(1), state.z, state.inner_z),
+                pull_backs=state.pull_backs + failed,
+            )
+        return replace(state, above=torch.stack([learned, classical, classical, origin, now], 1))
+
+
+def credit(problem: Problem, state: CertifiedState) -> Scalars:
+    """c >= 0 with F(x) - F* <= (|x_0 - x*|^2 - c) / (2 weight); zero where a duality gap says more."""
+    with torch.no_grad():
+        if state.lower is None:
+            return torch.zeros_like(state.weight)
+        return state.lower.credit(problem, state.above[:, ORIGIN])
+
+
+def _raised_above(known: Tensor, new: Tensor, first: int) -> Tensor:
+    """`CertifiedState.above` after an iteration whose points lie `new` (B, K) above the best one."""
+    learned, classical, mark, origin, _ = known.unbind(1)
+    now = new[:, 0] if first else learned
+    return torch.stack(
+        [torch.minimum(learned, now), torch.minimum(classical, new[:, first:].amin(1)), mark, origin, now], 1
+    )

@@ -1,0 +1,183 @@
+"""A guarantee for CPUs, where running several methods at once costs time: one method at a time."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sureprox.optimizers.base import Optimizer, State, resolve_step_size
+from sureprox.optimizers.guaranteed import TRACKS, GuaranteedState, Track, best_of, is_check
+from sureprox.optimizers.known import KnownGradient
+from sureprox.optimizers.tracks import Tracks, raised, started
+from sureprox.problems import Problem
+from sureprox.problems.stacked import Points, Stacked, is_still
+from sureprox.types import Scalars, Vectors
+
+SHARE = 10  # every so many iterations FISTA takes a step
+SLOW = 0.9  # an optimizer that leaves more than this of the duality gap from check to check is given up
+
+
+@dataclass(frozen=True)
+class CheapState(GuaranteedState):
+    inner: State
+    inner_z: Tensor  # image of inner.x
+    fista: Tracks  # the track that carries the bound
+    fallback: Tracks  # restarted FISTA, where the optimizer has been given up
+    given_up: Tensor  # (B,) bool
+    any_up: bool  # whether any instance has been given up, and whether any has not: known without waiting for the
+    any_on: bool  # device (after a selection they may be too cautious)
+    gained: Scalars  # by how much F(x) has fallen since the last check
+    gap: Scalars  # the duality gap at the last check; zero where none is known
+    origin: Scalars  # F(x_0) - F(x)
+    now: Scalars  # F at the optimizer's point, minus F(x)
+
+
+class CertifiedCheap(Optimizer[CheapState]):
+    """`optimizer`, with a step of FISTA at every tenth iteration; the best point seen of both.
+
+    F(x_k) - F* <= 2 L |x_0 - x*|^2 / (k // 10 + 1)^2 for every k >= 10 and F(x_k) never rises, whatever `optimizer`
+    does, at 2.2 products with A per iteration instead of 2, and two more at each check. After 16, 32, 64, ...
+    iterations the optimizer is judged, for each instance alone: it is given up, and restarted FISTA goes on from the
+    best point in its place, if its point is not finite or worse than x_0, if FISTA's tenth has found a better point
+    than it has, or if the duality gap has fallen by less than a tenth since the last check (where no gap is known, if
+    it has found no better point since).
+    """
+
+    def __init__(self, optimizer: Optimizer[Any]) -> None:
+        self.optimizer = optimizer
+
+    def init(
+        self,
+        problem: Problem,
+        x0: Vectors,
+        *,
+        generator: torch.Generator | None = None,
+        step_size: Scalars | None = None,
+    ) -> CheapState:
+        """A start where F is infinite (outside the domain of r) is replaced by its proximal point."""
+        step = resolve_step_size(problem, step_size)
+        x = problem.start(x0)
+        outside = ~torch.isfinite(problem.objective(x))
+        x = torch.where(outside.unsqueeze(1), problem.prox(x, step.unsqueeze(1)), x)
+        z = Stacked(problem, 1).image(x.unsqueeze(1)).squeeze(1)
+        zero = torch.zeros(problem.batch, dtype=torch.int64, device=problem.device)
+        return CheapState(
+            x=x,
+            k=0,
+            step_size=step,
+            z=z,
+            track=zero,
+            pull_backs=zero,
+            rejected=zero,
+            weight=torch.zeros_like(step),
+            idle=zero,
+            inner=self.optimizer.init(problem, x.clone(), generator=generator, step_size=step),
+            inner_z=z,
+            fista=started(x, z, 1),
+            fallback=started(x, z, 1),
+            given_up=zero > 0,
+            any_up=False,
+            any_on=True,
+            gained=torch.zeros_like(step),
+            gap=_gap(problem, x),
+            origin=torch.zeros_like(step),
+            now=torch.zeros_like(step),
+        )
+
+    def step(self, problem: Problem, state: CheapState) -> CheapState:
+        state = self._turn(problem, state)
+        if state.k % SHARE == 0:
+            state = self._fista_step(problem, state)
+        return self._judged(problem, state) if is_check(state.k) else state
+
+    def _turn(self, problem: Problem, state: CheapState) -> CheapState:
+        """A step of the optimizer, or of restarted FISTA where it has been given up."""
+        stack, inner = Stacked(problem, 1), state.inner
+        up = state.given_up.view(-1, 1, 1)
+        base = Points(inner.x.unsqueeze(1), state.inner_z.unsqueeze(1))
+        if state.any_up:
+            held = state.fallback.bases
+            base = Points(torch.where(up, held.x, base.x), torch.where(up, held.z, base.z))
+        g = stack.grad(base.z)
+        if state.any_on:
+            # what it makes of the gradient of a track is lost: those instances have been given up
+            inner = self.optimizer.step(KnownGradient(problem, inner.x, g[:, 0].clone()), inner)
+        moved = inner.x.unsqueeze(1)
+        if state.any_up:
+            moved = torch.where(up, stack.proximal_step(base.x, g, state.step_size), moved)
+        new = Points(moved, stack.image(moved))
+        L = 1 / state.step_size
+        seen = stack.compare(new, base, g, Points(state.x.unsqueeze(1), state.z.unsqueeze(1)), L)
+        best = best_of(state, new, seen)
+        finder = torch.where(state.given_up, TRACKS.index(Track.RESTARTED), TRACKS.index(Track.OPTIMIZER))
+        still = ~best.better & is_still(seen.move[:, 0])
+        fallback, step, rejected = state.fallback, state.step_size, state.rejected
+        if state.any_up:
+            L_next, accepted = raised(L, torch.where(up[:, 0], seen.curvature, 0.0))
+            fallback, step = fallback.advanced(new, accepted & up[:, 0], 0), 1 / L_next
+            rejected = rejected + ~accepted[:, 0]
+        return replace(
+            state,
+            x=best.x,
+            k=state.k + 1,
+            step_size=step,
+            z=best.z,
+            track=torch.where(best.better, finder, state.track),
+            rejected=rejected,
+            idle=torch.where(still, state.idle + 1, 0),
+            inner=inner,
+            inner_z=new.z[:, 0],
+            fallback=fallback,
+            gained=state.gained + best.drop,
+            origin=state.origin + best.drop,
+            now=best.above[:, 0],
+        )
+
+    def _fista_step(self, problem: Problem, state: CheapState) -> CheapState:
+        stack, base, L = Stacked(problem, 1), state.fista.bases, 1 / state.step_size
+        g = stack.grad(base.z)
+        moved = stack.proximal_step(base.x, g, state.step_size)
+        new = Points(moved, stack.image(moved))
+        seen = stack.compare(new, base, g, Points(state.x.unsqueeze(1), state.z.unsqueeze(1)), L)
+        best = best_of(state, new, seen)
+        L_next, accepted = raised(L, seen.curvature)
+        return replace(
+            state,
+            x=best.x,
+            step_size=1 / L_next,
+            z=best.z,
+            track=torch.where(best.better, TRACKS.index(Track.FISTA), state.track),
+            rejected=state.rejected + ~accepted[:, 0],
+            weight=torch.where(accepted[:, 0], state.fista.t[:, 0].square() / L, state.weight),
+            idle=torch.where(best.better, 0, state.idle),
+            fista=state.fista.advanced(new, accepted, 1),
+            gained=state.gained + best.drop,
+            origin=state.origin + best.drop,
+            now=state.now + best.drop,
+        )
+
+    def _judged(self, problem: Problem, state: CheapState) -> CheapState:
+        slack = 4 * torch.finfo(state.origin.dtype).eps * state.origin
+        failed = ~torch.isfinite(state.inner.x.detach()).all(1) | ~(state.now <= state.origin + slack)
+        gap = _gap(problem, state.x)
+        slow = gap > SLOW * state.gap if problem.has_duality_gap else state.gained <= 0
+        failed |= (state.track != TRACKS.index(Track.OPTIMIZER)) | slow
+        failed &= ~state.given_up
+        given_up = state.given_up | failed
+        any_up = bool(given_up.any())
+        return replace(
+            state,
+            pull_backs=state.pull_backs + failed,
+            fallback=state.fallback.restarted(failed, state.x, state.z) if any_up else state.fallback,
+            given_up=given_up,
+            any_up=any_up,
+            any_on=not bool(given_up.all()),
+            gained=torch.zeros_like(state.gained),
+            gap=gap,
+        )
+
+
+@torch.no_grad()
+def _gap(problem: Problem, x: Vectors) -> Scalars:
+    return problem.certificate(x).gap if problem.has_duality_gap else torch.zeros_like(x[:, 0])

@@ -1,0 +1,86 @@
+"""What every guaranteed method keeps: the best point seen, who found it, and the rate that holds for it."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import torch
+from torch import Tensor
+
+from sureprox.optimizers.base import State
+from sureprox.problems.stacked import Comparison, Points
+from sureprox.types import Scalars
+
+FIRST_CHECK = 16  # an optimizer is judged after this many iterations, then whenever their number has doubled
+
+
+class Track(StrEnum):
+    """Where the returned point came from."""
+
+    START = "start"
+    OPTIMIZER = "optimizer"
+    FISTA = "fista"
+    RESTARTED = "restarted fista"
+
+
+TRACKS = tuple(Track)
+
+
+@dataclass(frozen=True)
+class GuaranteedState(State):
+    """x is the best point seen, step_size the 1/L of the FISTA tracks."""
+
+    z: Tensor  # image of x, see `Points`
+    track: Tensor  # (B,) index into TRACKS: who found x
+    pull_backs: Tensor  # (B,) how often the optimizer was given up or started anew
+    rejected: Tensor  # (B,) iterations in which L was found too small
+    weight: Scalars  # F(x) - F* <= |x_0 - x*|^2 / (2 weight)
+    idle: Tensor  # (B,) iterations in a row in which x stayed and the track that found it moved by rounding only
+
+
+@dataclass(frozen=True)
+class Best:
+    """The best of the point so far and K new ones."""
+
+    x: Tensor
+    z: Tensor
+    better: Tensor  # (B,) whether it is new
+    winner: Tensor  # (B,) which of the new ones is best
+    above: Tensor  # (B, K) F(new) - F(x), infinite for points that are lost
+    drop: Tensor  # (B,) by how much F(x) has fallen
+
+
+def best_of(state: GuaranteedState, new: Points, seen: Comparison) -> Best:
+    """A new point is taken only if it is finite and lower by more than rounding can explain."""
+    lowest, winner = seen.above.min(1)
+    better = lowest < 0
+    drop = -lowest.clamp(max=0)
+    take = better.unsqueeze(1)
+    return Best(
+        x=torch.where(take, _picked(new.x, winner), state.x),
+        z=torch.where(take, _picked(new.z, winner), state.z),
+        better=better,
+        winner=winner,
+        above=seen.above + drop.unsqueeze(1),
+        drop=drop,
+    )
+
+
+def _picked(stack: Tensor, index: Tensor) -> Tensor:
+    """stack[i, index[i]] of a stack (B, K, width)."""
+    if stack.shape[1] == 1:
+        return stack[:, 0]
+    return stack.gather(1, index.view(-1, 1, 1).expand(-1, 1, stack.shape[2])).squeeze(1)
+
+
+def is_check(k: int) -> bool:
+    """Whether k is 16, 32, 64, ..."""
+    return k >= FIRST_CHECK and k & (k - 1) == 0
+
+
+def copied(generator: torch.Generator | None) -> torch.Generator | None:
+    """A generator that will draw the same numbers."""
+    if generator is None:
+        return None
+    clone = torch.Generator(generator.device)
+    clone.set_state(generator.get_state())
+    return clone

@@ -1,0 +1,79 @@
+"""FISTA tracks that run beside another optimizer: several per instance, all from one product with A."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from sureprox.optimizers.base import Batched
+from sureprox.problems.stacked import Points
+from sureprox.types import Scalars
+
+GROWTH = 1.02  # above the curvature that was seen: by how much L is raised at least
+
+
+@dataclass(frozen=True)
+class Tracks(Batched):
+    """T tracks per instance: x and the extrapolated y (B, T, n), their images z and zy, t (B, T) of the momentum."""
+
+    x: Tensor
+    z: Tensor
+    y: Tensor
+    zy: Tensor
+    t: Tensor
+
+    @property
+    def bases(self) -> Points:
+        """Where the gradients are taken."""
+        return Points(self.y, self.zy)
+
+    def advanced(self, new: Points, accepted: Tensor, plain: int) -> "Tracks":
+        """x = new, t+ = (1 + sqrt(1 + 4 t^2))/2, y = x + (t - 1)/t+ (x - x_before) where `accepted` (B, T).
+
+        Tracks from number `plain` on restart: t = 1 before this, whenever <y - x, x - x_before> > 0. Since images are
+        affine, that of y is the same combination of theirs. A track that is not accepted stays as it is.
+        """
+        move = new.x - self.x
+        with torch.no_grad():
+            t = self.t
+            if plain < t.shape[1]:
+                against = ((self.y - new.x) * move)[:, plain:].sum(2) > 0
+                t = torch.cat([t[:, :plain], torch.where(against, 1.0, t[:, plain:])], 1)
+            t_next = (1 + torch.sqrt(1 + 4 * t.square())) / 2
+            momentum = ((t - 1) / t_next).unsqueeze(2)
+        keep = accepted.unsqueeze(2)
+        return Tracks(
+            x=torch.where(keep, new.x, self.x),
+            z=torch.where(keep, new.z, self.z),
+            y=torch.where(keep, torch.addcmul(new.x, momentum, move), self.y),
+            zy=torch.where(keep, torch.addcmul(new.z, momentum, new.z - self.z), self.zy),
+            t=torch.where(accepted, t_next, self.t),
+        )
+
+    def restarted(self, mask: Tensor, x: Tensor, z: Tensor) -> "Tracks":
+        """All tracks anew from x (B, n) with image z where `mask` (B,)."""
+        rows, fresh = mask.view(-1, 1, 1), started(x, z, self.t.shape[1])
+        return Tracks(
+            *(
+                torch.where(rows if old.ndim == 3 else rows[:, 0], new, old)
+                for old, new in ((getattr(self, name), getattr(fresh, name)) for name in ("x", "z", "y", "zy", "t"))
+            )
+        )
+
+
+def started(x: Tensor, z: Tensor, count: int) -> Tracks:
+    """`count` tracks that start at x (B, n) with image z."""
+    x, z = (part.unsqueeze(1).expand(-1, count, -1) for part in (x, z))
+    return Tracks(x=x, z=z, y=x, zy=z, t=torch.ones_like(x[:, :, 0]))
+
+
+def raised(L: Scalars, curvature: Tensor) -> tuple[Scalars, Tensor]:
+    """(L, accepted) from the curvatures (B, T) that T steps of length 1/L have seen.
+
+    A step is accepted where it has seen no more than L; else L becomes at least twice as large, and 1.02 times what
+    was seen.
+    """
+    allowed = (L * (1 + 8 * torch.finfo(L.dtype).eps)).unsqueeze(1)
+    accepted = curvature <= allowed
+    seen = curvature.nan_to_num(nan=0.0, posinf=0.0).amax(1)
+    return torch.where(accepted.all(1), L, torch.maximum(2 * L, GROWTH * seen)), accepted

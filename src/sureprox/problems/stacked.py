@@ -1,0 +1,158 @@
+"""Several points of every instance evaluated together: they share each read of A."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from sureprox.problems.problem import Problem
+from sureprox.problems.smooth import LinearModel
+
+# Multiples of the unit roundoff. ERROR times the norms of the terms exceeds the rounding error of a comparison (at most
+# 0.12 of it was seen), VALUE_ERROR is the same for values of an unknown f; a move of relative size TRIVIAL or less
+# tells nothing about the curvature of f; one of STILL or less is no move.
+ERROR = 1
+VALUE_ERROR = 8
+TRIVIAL = 16
+STILL = 8
+
+
+@dataclass(frozen=True)
+class Points:
+    """Points x (B, K, n) and their images z under the affine map that f depends on (x + t itself if none is known)."""
+
+    x: Tensor
+    z: Tensor
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What a step from `base` to `new` shows, each (B, K)."""
+
+    above: Tensor  # F(new) - F(best), rounded up by the possible rounding error; infinite for lost points
+    curvature: Tensor  # a lower bound on L: 2 [f(new) - f(base) - <grad f(base), new - base>] / |new - base|^2; NaN
+    # for lost points
+    move: Tensor  # |new - base| / |new|
+
+
+def is_still(move: Tensor) -> Tensor:
+    """Whether relative moves are nothing but rounding."""
+    return move <= STILL * torch.finfo(move.dtype).eps
+
+
+class Stacked:
+    """K points for every instance of a problem. For f(x) = phi(A x) of this package every method reads A at most once.
+
+    A user's own f and r are called K times instead.
+    """
+
+    def __init__(self, problem: Problem, count: int) -> None:
+        f, r = problem.f, problem.r
+        self.problem = problem
+        self.count = count
+        self.linear = (f if count == 1 else f.stacked(count)) if isinstance(f, LinearModel) and f.can_stack else None
+        self.r = (r if count == 1 else r.stacked(count)) if r.can_stack else None
+
+    def prox(self, v: Tensor, step: Tensor) -> Tensor:
+        """The proximal operator, v (B, K, n), step (B,)."""
+        shift, y = self.problem.shift, self._centred(v)
+        if self.r is not None:
+            moved = self._rows(self.r.prox, y, step.unsqueeze(1).expand(-1, self.count).unsqueeze(2))
+        else:
+            r, column = self.problem.r, step.unsqueeze(1)
+            moved = torch.stack([r.prox(part, column) for part in y.unbind(1)], 1)
+        return moved if shift is None else moved - shift.unsqueeze(1)
+
+    def proximal_step(self, x: Tensor, g: Tensor, step: Tensor) -> Tensor:
+        """prox_{s r}(x - s g), step s (B,)."""
+        return self.prox(torch.addcmul(x, step.unsqueeze(1).unsqueeze(2), g, value=-1), step)
+
+    def image(self, x: Tensor) -> Tensor:
+        """z of x (B, K, n): (B, K, m), or (B, K, n) for an f without known structure."""
+        y = self._centred(x)
+        return y if self.linear is None else self._rows(self.linear.inner, y)
+
+    def grad(self, z: Tensor) -> Tensor:
+        """Gradients of f at the points with image z."""
+        if self.linear is not None:
+            return self._rows(self.linear.grad_at, z)
+        return torch.stack([self.problem.f.grad(part) for part in z.unbind(1)], 1)
+
+    @torch.no_grad()
+    def compare(self, new: Points, base: Points, g: Tensor, best: Points, L: Tensor) -> Comparison:
+        """`new` (B, K) against the step's own `base` (B, K), gradients g there, and against `best` (B, 1)."""
+        eps, tiny = torch.finfo(new.x.dtype).eps, torch.finfo(new.x.dtype).tiny
+        length, step = _norm(new.x), _norm(new.x - base.x)
+        if self.linear is not None:
+            above, bend = self._linear_change(self.linear, new, base, g, best, L, length)
+        else:
+            above, bend = self._plain_change(new, base, g, best, L)
+        penalty = self._penalty_change(new.x, best.x)
+        above = above + penalty + VALUE_ERROR * eps * penalty.abs()
+        above = torch.where((above + length).abs() < torch.inf, above, torch.inf)
+        move = step / length.clamp(min=tiny)
+        return Comparison(above, torch.where(move <= TRIVIAL * eps, 0.0, bend / step.square()), move)
+
+    def _linear_change(
+        self, f: LinearModel, new: Points, base: Points, g: Tensor, best: Points, L: Tensor, length: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """f(new) - f(best) = <g, new - best> + D(new, base) - D(best, base), D the Bregman divergence of phi.
+
+        All terms are small when the three points are close, so digits survive that f itself does not have.
+        """
+        eps, c = torch.finfo(g.dtype).eps, f.steepness
+        lead = new.x - best.x
+        bent, bent_best = (self._rows(f.bregman, z - base.z, base.z) for z in (new.z, best.z))
+        # |grad phi(z) - grad phi(at)| <= sqrt(2 c D(z, at)): by how much D changes with an error of z
+        turn, turn_best = bent.sqrt() * (2 * c) ** 0.5, bent_best.sqrt() * (2 * c) ** 0.5
+        spread = (L / c).sqrt().unsqueeze(1)  # |A|, or more
+        reach, size = spread * _norm(lead), _norm(base.z)
+        if self.problem.shift is not None:
+            length = length + _norm(self._centred(new.x))
+        slope = f.slope_bound(size)
+        scale = size + slope / c + 2 * spread * length + reach  # what the errors of the images are relative to
+        error = ERROR * eps * (slope * reach + (turn + turn_best) * scale)
+        change = (g * lead).sum(2) + (bent - bent_best) + error
+        return change, (turn - TRIVIAL * eps * c * scale).clamp(min=0).square() / c
+
+    def _plain_change(self, new: Points, base: Points, g: Tensor, best: Points, L: Tensor) -> tuple[Tensor, Tensor]:
+        """The same for an f of which nothing else is known: the smaller of two upper bounds on f(new) - f(best).
+
+        One is the difference of the values, the other <g, new - best> + L/2 |new - base|^2, which has more digits for
+        close points and holds where the curvature seen is at most L.
+        """
+        step, lead = new.x - base.x, new.x - best.x
+        eps = torch.finfo(step.dtype).eps
+        value, start = self._values(new.z), self._values(base.z)
+        lowest = self.problem.f.value(best.z[:, 0]).unsqueeze(1)
+        linear = (g * step).sum(2)
+        doubt = VALUE_ERROR * eps * (value.abs() + start.abs() + linear.abs())
+        bend = 2 * (value - start - linear - doubt).clamp(min=0)
+        above = value - lowest + VALUE_ERROR * eps * (value.abs() + lowest.abs())
+        roof = L.unsqueeze(1) * step.square().sum(2)
+        local = (g * lead).sum(2) + roof / 2
+        return torch.where((bend <= roof) & (local < above), local, above), bend
+
+    def _penalty_change(self, x: Tensor, best: Tensor) -> Tensor:
+        y, origin = self._centred(x), self._centred(best)
+        if self.r is not None:
+            return self._rows(self.r.difference, y, origin.expand_as(y))
+        return torch.stack([self.problem.r.difference(part, origin[:, 0]) for part in y.unbind(1)], 1)
+
+    def _values(self, z: Tensor) -> Tensor:
+        return torch.stack([self.problem.f.value(part) for part in z.unbind(1)], 1)
+
+    def _centred(self, x: Tensor) -> Tensor:
+        return x if self.problem.shift is None else x + self.problem.shift.unsqueeze(1)
+
+    def _rows(self, function: Callable[..., Tensor], *stacks: Tensor) -> Tensor:
+        return self._per_point(function(*(stack.flatten(0, 1) for stack in stacks)))
+
+    def _per_point(self, rows: Tensor) -> Tensor:
+        return rows.reshape(-1, self.count, *rows.shape[1:])
+
+
+def _norm(vectors: Tensor) -> Tensor:
+    norm: Tensor = torch.linalg.vector_norm(vectors, dim=2)
+    return norm

@@ -1,0 +1,169 @@
+"""`iterate`, the one loop of the project, and the bookkeeping of a solve around it."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sureprox.optimizers import Optimizer
+from sureprox.optimizers.base import S, State
+from sureprox.optimizers.certified import CertifiedState, credit
+from sureprox.optimizers.guaranteed import TRACKS, GuaranteedState, Track
+from sureprox.problems import Problem
+from sureprox.solution import Progress, Solution, Status, named
+from sureprox.stopping import Measurement, StoppingRule
+
+STALLED = 10  # iterations in a row in which float32 moved by its rounding only
+
+
+def iterate(problem: Problem, optimizer: Optimizer[S], state: S, steps: int) -> Iterator[S]:
+    """The states after 1, 2, ..., `steps` further steps. Gradients flow if they are enabled."""
+    for _ in range(steps):
+        state = optimizer.step(problem, state)
+        yield state
+
+
+class Run:
+    """Which instances still run, and what is known about each.
+
+    `limits` (B,): the iterations each may take; those with none are left alone.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        optimizer: Optimizer[Any],
+        x0: Tensor,
+        limits: Tensor,
+        rule: StoppingRule,
+        record: tuple[str, ...],
+    ) -> None:
+        self.problem = problem
+        self.optimizer = optimizer
+        self.limits = limits
+        self.rule = rule
+        self.before = 0  # iterations of an earlier run that this one continues
+        self.max_iter = int(limits.max())
+        self.x = x0.clone()  # what is returned is never the caller's own tensor
+        device, batch = problem.device, problem.batch
+        self.best = self.rule.measure(x0)
+        zero = torch.zeros(batch, dtype=torch.int64, device=device)
+        self.iterations, self.pull_backs, self.rejected = zero, zero, zero
+        self.step_size = torch.ones(batch, dtype=torch.float64, device=device)
+        self.track = torch.full_like(zero, TRACKS.index(Track.OPTIMIZER))
+        self.weight = torch.zeros(batch, dtype=torch.float64, device=device)
+        self.credit = torch.zeros_like(self.weight)
+        self.diverged = torch.zeros(batch, dtype=torch.bool, device=device)
+        self.stalled = torch.zeros_like(self.diverged)  # float32 cannot take it any further
+        self.done = self.best.converged | (limits <= 0)
+        self.step_norm = torch.zeros(batch, dtype=torch.float64, device=device)
+        self.history: dict[str, list[Tensor]] = {name: [] for name in record}
+
+    def finish(
+        self,
+        generator: torch.Generator | None,
+        step_size: Any,
+        check_every: int,
+        callback: Callable[[Progress], None] | None,
+    ) -> None:
+        state = self.optimizer.init(self.problem, self.x, generator=generator, step_size=step_size)
+        problem, rule = self.problem, self.rule
+        rows = torch.arange(self.problem.batch, device=self.problem.device)  # instance of each row still in the batch
+        self._record()
+        while not bool(self.done.all()):
+            running = ~self.done[rows]
+            if problem.selectable and int(running.sum()) * 2 <= len(rows):
+                rows, state = rows[running], state.select(running)
+                problem, rule = problem.select(running), rule.select(running)
+            start, before = state, state.x
+            left = int(self.limits[~self.done].min()) - state.k
+            for after in iterate(problem, self.optimizer, state, min(check_every, left)):
+                before, state = state.x, after
+            seen = rule.measure(state.x)
+            lost = ~self.done[rows] & ~_finite(state.x, seen)
+            if check_every > 1 and problem.selectable and bool(lost.any()):
+                self._retrace(rows[lost], problem.select(lost), rule.select(lost), start.select(lost), state.k)
+            self._update(rows, problem, state, before, seen)
+            self._record()
+            if callback is not None:
+                callback(self._progress(state.k))
+
+    def _retrace(self, rows: Tensor, problem: Problem, rule: StoppingRule, state: State, last: int) -> None:
+        """Walk the instances that were lost between two checks again, each step checked, to find where."""
+        before = state.x
+        for after in iterate(problem, self.optimizer, state, last - state.k):
+            self._update(rows, problem, after, before, rule.measure(after.x))
+            before = after.x
+
+    def _update(self, rows: Tensor, problem: Problem, state: State, before: Tensor, seen: Measurement) -> None:
+        """Take over what was measured at the point of `state` for the rows that still run."""
+        running = ~self.done[rows]
+        finite = _finite(state.x, seen)
+        good = running & finite
+        index = rows[good]
+        self.x = self.x.index_copy(0, index, state.x[good])
+        self.best = Measurement(
+            *(
+                getattr(self.best, name).index_copy(0, index, getattr(seen, name)[good])
+                for name in ("objective", "gap", "kkt", "converged")
+            )
+        )
+        self.iterations = self.iterations.index_fill(0, rows[running], state.k)
+        norms = torch.linalg.vector_norm((state.x - before).detach().double(), dim=1)
+        self.step_norm = torch.zeros_like(self.step_norm).index_copy(0, index, norms[good])  # who stopped stands still
+        self.diverged[rows[running & ~finite]] = True
+        if isinstance(state, GuaranteedState):
+            for name in ("track", "pull_backs", "rejected", "weight", "step_size"):
+                value = getattr(state, name)[good].to(getattr(self, name).dtype)
+                setattr(self, name, getattr(self, name).index_copy(0, index, value))
+            if isinstance(state, CertifiedState):
+                self.credit = self.credit.index_copy(0, index, credit(problem, state)[good].double())
+            if state.x.dtype == torch.float32:
+                self.stalled[rows[good & (state.idle >= STALLED)]] = True
+        self.stalled &= ~self.best.converged
+        self.done = self.best.converged | self.diverged | self.stalled | (self.iterations >= self.limits)
+
+    def _record(self) -> None:
+        for name, values in self.history.items():
+            values.append((self.step_norm if name == "step_norm" else getattr(self.best, name)).clone())
+
+    def _progress(self, k: int) -> Progress:
+        gaps = self.best.gap[~(self.best.converged | self.diverged)]
+        k = min(self.before + k, self.max_iter)
+        return Progress(k, self.max_iter, len(gaps), float(gaps.max()) if len(gaps) else 0.0)
+
+    def in_float64(self) -> "Run":
+        """The run that goes on, in float64 and from the points reached, with the stalled instances."""
+        index = self.stalled.nonzero()[:, 0]
+        problem, rule, x, step = self.problem, self.rule, self.x.double(), self.step_size
+        left = torch.where(self.stalled, self.limits - self.iterations, 0)
+        if problem.selectable:
+            problem, rule = problem.select(index), rule.select(index)
+            x, step, left = x[index], step[index], left[index]
+        more = Run(problem.to(dtype=torch.float64), self.optimizer, x, left, rule, tuple(self.history))
+        more.before, more.max_iter, more.step_size = int(self.iterations[index].max()), self.max_iter, step
+        return more
+
+    def solution(self) -> Solution:
+        codes = torch.where(self.diverged, 2, torch.where(self.best.converged, 0, 1))
+        return Solution(
+            x=self.x,
+            objective=self.best.objective,
+            gap=self.best.gap,
+            kkt=self.best.kkt,
+            iterations=self.iterations,
+            status=named(codes, (Status.CONVERGED, Status.ITERATION_LIMIT, Status.DIVERGED)),
+            history={name: torch.stack(values) for name, values in self.history.items()},
+            rate=0.5 / self.weight,
+            credit=self.credit,
+            track=named(self.track, TRACKS),
+            pull_backs=self.pull_backs,
+            rejected=self.rejected,
+            refined=torch.zeros_like(self.diverged),
+        )
+
+
+def _finite(x: Tensor, seen: Measurement) -> Tensor:
+    """(B,) bool: the point and its objective are finite."""
+    return torch.isfinite(x.detach()).all(1) & torch.isfinite(seen.objective)
