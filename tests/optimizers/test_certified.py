@@ -258,7 +258,7 @@ def products(problem: sp.Problem, optimizer, steps: int) -> list[int]:
 
     with torch.no_grad():
         state = optimizer.step(problem, optimizer.init(problem, problem.start()))
-        with counting("forward"), counting("residual"), counting("adjoint"), counting("add_adjoint"):
+        with counting("forward"), counting("residual"), counting("adjoint"):
             for _ in sp.iterate(problem, optimizer, state, steps):
                 pass
     return sizes

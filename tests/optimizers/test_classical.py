@@ -7,6 +7,7 @@ import sureprox as sp
 from helpers import F64, normal, random_problem, refused, relative_error, walk
 from sureprox.optimizers import FISTA, ISTA, Adam, AdamHD
 from sureprox.optimizers.base import resolve_step_size
+from sureprox.problems import LassoFamily
 
 OPTIMIZERS = {
     "ista": ISTA(),
@@ -259,3 +260,15 @@ def test_bad_adam_is_refused(make):
     for beta in (-0.1, 1.0, float("nan")):
         refused(lambda beta=beta: make(beta1=beta), f"beta1 is {beta}", "must lie in [0, 1)")
         refused(lambda beta=beta: make(beta2=beta), f"beta2 {beta}", "must lie in [0, 1)")
+
+
+def test_restarted_fista_goes_on_in_float32_as_far_as_float32_goes():
+    """Products with A summed up on top of x would stop it two digits earlier."""
+    family = LassoFamily(m=100, n=200, nonzeros=20)
+    generator = torch.Generator().manual_seed(0)
+    problem, x0 = family.sample(5, generator), family.start(5, generator)
+    exact = problem.to(dtype=torch.float64)
+    best = sp.reference(exact).objective
+    optimizer = FISTA(restart=True)
+    *_, last = sp.iterate(problem, optimizer, optimizer.init(problem, x0), 200)
+    assert float(((exact.objective(last.x.double()) - best) / best).mean()) < 2e-12

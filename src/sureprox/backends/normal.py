@@ -7,7 +7,7 @@ from torch import Tensor
 
 from sureprox.backends import cuda
 from sureprox.problems import LeastSquares, Problem
-from sureprox.types import Scalars, Steps, Vectors
+from sureprox.types import Scalars, Vectors
 
 THREADS = 256  # as in normal.cu
 TILE = 100_000  # bytes of A that a block holds: two blocks fit on a multiprocessor
@@ -81,9 +81,6 @@ class NormalLeastSquares(LeastSquares):
     def value_and_grad(self, x: Vectors) -> tuple[Scalars, Vectors]:
         out = normal_map(self.A, x, self.b)
         return out[:, -EXTRA], out[:, :-EXTRA]
-
-    def gradient_step(self, x: Vectors, step: Steps) -> Vectors:
-        return torch.addcmul(x, step, self.grad(x), value=-1)
 
 
 def faster(problem: Problem) -> Problem:

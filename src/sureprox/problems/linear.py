@@ -44,12 +44,6 @@ class LinearMap:
             return z @ self.A
         return torch.bmm(self._grouped(z), self.A).flatten(0, 1)
 
-    def add_adjoint(self, x: Vectors, z: Rows) -> Vectors:
-        """x + A' z, shape (B, n), in one pass."""
-        if self.shared:
-            return torch.addmm(x, z, self.A)
-        return torch.baddbmm(self._grouped(x), self._grouped(z), self.A).flatten(0, 1)
-
     @property
     def _as_rows(self) -> bool:
         """Whether A x is computed as x' A': for several points always, for one on a CPU, where it is twice as fast."""

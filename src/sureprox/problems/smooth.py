@@ -43,7 +43,10 @@ class Smooth(BatchData):
         return self.value(x), self.grad(x)
 
     def gradient_step(self, x: Vectors, step: Steps) -> Vectors:
-        """x - s grad f(x)."""
+        """x - s grad f(x).
+
+        The gradient comes first: its products added up on top of x would each be rounded to the size of x.
+        """
         return torch.addcmul(x, step, self.grad(x), value=-1)
 
     @abstractmethod
@@ -173,15 +176,6 @@ class LeastSquares(LinearModel):
 
     def grad_at(self, z: Rows) -> Vectors:
         return self.map.adjoint(z)
-
-    def gradient_step(self, x: Vectors, step: Steps) -> Vectors:
-        """x + A'(-s (A x - b)); one step per instance moves into the product, one per coordinate cannot."""
-        if step.shape[1] > 1:
-            return super().gradient_step(x, step)
-        residual = self.inner(x)
-        if residual.requires_grad or step.requires_grad:
-            return self.map.add_adjoint(x, -step * residual)
-        return self.map.add_adjoint(x, residual.mul_(-step))  # memory of our own: nobody else has seen it
 
     def lipschitz(self, exact: bool = False) -> Scalars:
         """lambda_max(A'A), estimated from 32 products (see `largest_eigenvalue`) or exact by singular values."""
