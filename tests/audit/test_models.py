@@ -9,8 +9,10 @@ import torch
 import sureprox as sp
 from helpers import refused
 from sureprox.audit import audit, models, write
+from sureprox.audit import report as report_module
 from sureprox.audit.models import Scenario, audit_model, growth, setting
 from sureprox.audit.result import TOLERANCE
+from sureprox.audit.samples import Kind
 from sureprox.audit.text import words
 from sureprox.errors import WeightsError
 from sureprox.optimizers import L2OPA, GoMathL2O, weights
@@ -93,16 +95,17 @@ def test_report_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(weights, "PRETRAINED", tmp_path / "pretrained")
     family = {"name": "lasso", "m": 10, "n": 20, "nonzeros": 4, "lam": 0.1}
     sp.save(made(GoMathL2O), tmp_path / "pretrained" / "go-math-l2o" / "lasso", family=family)
+    monkeypatch.setattr(report_module, "quick_grid", lambda: iter([Kind()]))
     lines: list[str] = []
     report = audit(scenarios=("ind", "s=10"), instances=2, steps=4, trials=1, progress=lines.append)
     assert report.notes == ["l2o-pa/lasso is not among the pretrained optimizers; it was left out"]
     paths = write(report, tmp_path / "out")
-    assert [path.name for path in paths] == ["audit.md", "audit.json", "gains.png", "growth.png"]
+    assert [path.name for path in paths] == ["audit.md", "errata.md", "audit.json", "gains.png", "growth.png"]
     assert all(path.stat().st_size > 0 for path in paths)
     text = paths[0].read_text()
     for part in ("Corollary 10", "go-math-l2o/lasso, s = 10", "it was left out", "![gains.png](gains.png)"):
         assert part in text
-    data = json.loads(paths[1].read_text())
+    data = json.loads(paths[2].read_text())
     assert len(data["statements"]) == 30
     assert [m["scenario"] for m in data["models"]] == ["in distribution", "s = 10"]
     assert len(data["models"][0]["gain"]) == 2

@@ -6,6 +6,8 @@ import pytest
 import torch
 
 import sureprox as sp
+from sureprox.audit import report
+from sureprox.audit.samples import Kind
 from sureprox.optimizers import GoMathL2O
 
 
@@ -17,7 +19,8 @@ def model(tmp_path: Path) -> str:
     return str(tmp_path / "model")
 
 
-def test_audit_prints_and_writes(command, model: str, tmp_path: Path) -> None:
+def test_audit_prints_and_writes(command, model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report, "quick_grid", lambda: iter([Kind()]))
     outcome = command(
         "audit", "--model", model, "--scenario", "s=10", "--instances", "2", "--iterations", "3", "--trials", "1",
         "--out", "here",
@@ -28,6 +31,7 @@ def test_audit_prints_and_writes(command, model: str, tmp_path: Path) -> None:
     assert sorted(path.name for path in (tmp_path / "here").iterdir()) == [
         "audit.json",
         "audit.md",
+        "errata.md",
         "gains.png",
         "growth.png",
     ]

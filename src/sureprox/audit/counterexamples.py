@@ -22,6 +22,7 @@ class Counterexample:
     lhs: float
     printed: float
     corrected: float | None
+    corrected_lhs: float | None = None  # where the corrected statement has another left side
     notes: Mapping[str, float] = field(default_factory=dict)  # further numbers, with what they are
 
 
@@ -93,6 +94,7 @@ def shown(check: Check, instance: str, **notes: float) -> Counterexample:
         number(check.lhs),
         number(check.printed.value),
         number(check.corrected.value) if check.corrected.applies is None else None,
+        None if check.corrected.lhs is None else number(check.corrected.lhs),
         {name.replace("_", " "): value for name, value in notes.items()},
     )
 

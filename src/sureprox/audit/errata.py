@@ -26,7 +26,11 @@ def entry(statement: Statement, example: Counterexample) -> Iterator[str]:
     yield f"Claim: {statement.claim}. Wrong: {statement.remark}."
     if statement.check is not None:
         yield f"```text\n{formula(statement)}\n```"
-    corrected = "" if example.corrected is None else f", right side corrected **{number(example.corrected)}**"
+    corrected = ""
+    if example.corrected_lhs is not None and example.corrected is not None:
+        corrected = f"; corrected, left side **{number(example.corrected_lhs)}**, right **{number(example.corrected)}**"
+    elif example.corrected is not None:
+        corrected = f", right side corrected **{number(example.corrected)}**"
     yield f"Counterexample: {example.instance}."
     yield f"Left side **{number(example.lhs)}**, right side as printed **{number(example.printed)}**{corrected}."
     if example.notes:
@@ -103,7 +107,7 @@ def fixed_points() -> Iterator[str]:
         rows.append((f"{t:g}", *(number(found[name]) for name in names)))
     yield (
         "With |t| larger than the iterates, a method with the printed prox solves another problem: LASSO constrained "
-        "to sgn(t) (x + t) <= 0. F where 3,000 steps of ISTA end on a random LASSO with 10 rows and 20 columns:"
+        "to sgn(t) (x + t) <= 0. F where 1,000 steps of ISTA end on a random LASSO with 10 rows and 20 columns:"
     )
     yield "\n".join(table(("t", "exact prox", "printed prox", "optimum under the constraint"), rows))
 

@@ -6,6 +6,7 @@ Networks are seen row by row: N maps (R, d) to (R, q), every row alone. For a co
 coordinates and the full Jacobian is block diagonal; for others the rows are the instances.
 """
 
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -36,7 +37,9 @@ def jacobian(network: RowNetwork, z: Tensor, rows: Tensor) -> Tensor:
 
 def slope(network: RowNetwork, z: Tensor, rows: Tensor, step: Tensor) -> Tensor:
     """(R, q): J(z) step, one Jacobian-vector product."""
-    found: Tensor = jvp(lambda point: network(point, rows), (z,), (step,))[1]
+    with warnings.catch_warnings():  # its first use makes torch load parts that it calls deprecated itself
+        warnings.simplefilter("ignore", DeprecationWarning)
+        found: Tensor = jvp(lambda point: network(point, rows), (z,), (step,))[1]
     return found
 
 

@@ -92,13 +92,15 @@ def _setting(name: str, instances: int, seed: int, made: dict[str, Setting]) -> 
 
 
 def write(report: AuditReport, directory: Path) -> list[Path]:
-    """audit.md, audit.json and the figures; the paths that were written."""
+    """audit.md, errata.md, audit.json and the figures; the paths that were written."""
+    from sureprox.audit.errata import write_errata
     from sureprox.audit.figures import draw
     from sureprox.audit.text import data, markdown
 
     directory.mkdir(parents=True, exist_ok=True)
     figures = draw(report, directory)
-    text, numbers = directory / "audit.md", directory / "audit.json"
+    text, page, numbers = (directory / name for name in ("audit.md", "errata.md", "audit.json"))
+    write_errata(page)
     text.write_text(markdown(report, [figure.name for figure in figures]))
     numbers.write_text(data(report))
-    return [text, numbers, *figures]
+    return [text, page, numbers, *figures]

@@ -17,14 +17,15 @@ class Bound:
     value: Tensor
     scale: Tensor
     applies: Tensor | None = None  # None: everywhere
+    lhs: Tensor | None = None  # where the corrected statement has another left side
 
 
-def bound(*terms: Tensor, applies: Tensor | None = None) -> Bound:
+def bound(*terms: Tensor, applies: Tensor | None = None, lhs: Tensor | None = None) -> Bound:
     """The sum of the terms; rounding is measured against the sum of their magnitudes."""
     value, scale = terms[0], terms[0].abs()
     for term in terms[1:]:
         value, scale = value + term, scale + term.abs()
-    return Bound(value, scale, applies)
+    return Bound(value, scale, applies, lhs)
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class Check:
         """(rhs - lhs) / scale; NaN where the side does not apply."""
         right: Bound = getattr(self, side)
         scale = (self.lhs_scale + right.scale).clamp(min=torch.finfo(torch.float64).tiny)
-        slack = (right.value - self.lhs) / scale
+        slack = (right.value - (self.lhs if right.lhs is None else right.lhs)) / scale
         return slack if right.applies is None else slack.masked_fill(~right.applies, torch.nan)
 
     def worst(self, side: str) -> float:

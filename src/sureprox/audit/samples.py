@@ -95,14 +95,15 @@ def draw(kind: Kind, count: int, generator: torch.Generator) -> Sample:
     plain = MathL2O(*_base(kind, L), history=_history(kind))
     start = _start(plain, problem, x0, L, gam)
     quiet = trace(problem, plain, start, kind.steps)
+    first = _with_past(_start(plain, problem_ood, start_ood, L, None), problem_ood, previous)
+    seen = plain.step(problem_ood, first)
     if kind.network == "boxed":
         optimizer, networks = _boxed(kind, L, generator)
-    else:
-        optimizer, networks = _networks(kind, L, quiet.z[..., : -kind.n], quiet.history, generator)
-    first = _start(optimizer, problem_ood, start_ood, L, None)
-    first = _with_past(first, problem_ood, previous)
-    if kind.network == "aligned":
+    elif kind.network == "aligned":
         optimizer, networks = _aligned(kind, L, problem_ood, plain, first, quiet, generator)
+    else:
+        reach = norm(seen.features - quiet.z[0, :, : -kind.n]), norm(seen.history - quiet.history[0])
+        optimizer, networks = _networks(kind, L, quiet.z[..., : -kind.n], quiet.history, reach, generator)
     both = pair(optimizer, problem, start, problem_ood, first, target, kind.steps)
     keep = _usable(kind, both)
     both = both.select(keep)
@@ -179,9 +180,13 @@ def _with_past(state: Any, problem: Problem, previous: Tensor) -> Any:
 
 
 def _networks(
-    kind: Kind, L: Tensor, z: Tensor, past: Tensor, generator: torch.Generator
+    kind: Kind, L: Tensor, z: Tensor, past: Tensor, reach: tuple[Tensor, Tensor], generator: torch.Generator
 ) -> tuple[MathL2O, dict[str, Network]]:
-    """Networks that satisfy the assumption on everything in z (K, B, d) and past (K, B, 2n), and not elsewhere."""
+    """Networks that satisfy the assumption on everything in z (K, B, d) and past (K, B, 2n), and not elsewhere.
+
+    `reach`: how far from them the first step out of distribution reads, so that the affine networks change by
+    about `strength`, whatever the scale of the problem, and N1 often stays positive.
+    """
     base = _base(kind, L)
     column = L.reshape(-1, 1, 1)
     made: dict[str, Network] = {}
@@ -193,7 +198,8 @@ def _networks(
         if kind.network == "nonlinear":
             extra: Network = Bump.drawn(read, size, kind.n, generator)
         else:
-            slope = size * _normal(generator, len(L), kind.n, width) / (kind.n * width) ** 0.5
+            far = reach[name == "N4"].reshape(-1, 1, 1)
+            slope = size / far * _normal(generator, len(L), kind.n, width) / kind.n**0.5
             extra = Affine(torch.zeros_like(read[0, :, : kind.n]), slope, read[0])
         made[name] = Sum(base[0], extra) if name == "N1" else Sum(base[1], extra) if name == "N2" else extra
     return _model(kind, made), made
@@ -263,7 +269,7 @@ def _boxed(kind: Kind, L: Tensor, generator: torch.Generator) -> tuple[MathL2O, 
     """N1 = lam 1 with lam in [0, 1/L], N2 in the box of Lemma 1. These do not satisfy Assumption 1."""
     count = len(L)
     base, _ = _base(kind, L)
-    lam, fraction = torch.rand(2, count, generator=generator, dtype=L.dtype)
+    lam, fraction = torch.rand(2, count, generator=generator, dtype=L.dtype) ** 0.5
     N1 = Affine((lam / L).unsqueeze(1).expand(-1, kind.n), base.slope, base.at)
     e = torch.rand(count, kind.n, generator=generator, dtype=L.dtype) ** 0.25  # often near 1, the worst direction
     made: dict[str, Network] = {"N1": N1, "N2": Boxed(e, fraction, L)}
@@ -279,10 +285,10 @@ def _aligned(
 
     def along(read: Tensor, at: Tensor, size: Tensor | float) -> Affine:
         way = read - at
-        way = way / torch.linalg.vector_norm(way, dim=1, keepdim=True).clamp(min=1e-300)
+        way = way / way.square().sum(1, keepdim=True).clamp(min=1e-300)  # so that |J s'| is the size, at any scale
         side = _normal(generator, count, n)
-        side = side / torch.linalg.vector_norm(side, dim=1, keepdim=True)
-        length = size * _normal(generator, count, 1, 1).exp()
+        side = side / norm(side).unsqueeze(1)
+        length = size * (_normal(generator, count, 1, 1) / 2).exp()
         return Affine(torch.zeros_like(side), length * side.unsqueeze(2) * way.unsqueeze(1), at)
 
     base = _base(kind, L)

@@ -9,15 +9,15 @@ from sureprox.problems.penalties import soft_threshold
 
 
 def _compare(name: str, error: Tensor, corrected: Tensor, scale: Tensor, **hypotheses: Tensor) -> Check:
-    """A claimed identity, as |difference| <= 0; lhs holds the printed difference, so `printed` is 0 - lhs."""
-    zero = torch.zeros_like(error)
+    """A claimed identity as |difference| <= 0: left sides are the differences, as printed and as corrected."""
+    right = bound(torch.zeros_like(error), lhs=corrected)
     return Check(
         name,
         error,
         scale,
-        printed=bound(zero),
-        corrected=bound(error - corrected),
-        free=bound(error - corrected),
+        printed=bound(torch.zeros_like(error)),
+        corrected=right,
+        free=right,
         hypotheses=hypotheses,
     )
 
@@ -52,16 +52,10 @@ def lemma4(matrix: Tensor, x: Tensor, y: Tensor) -> Check:
         found: Tensor = torch.func.jacrev(lambda point: matrix @ point)(at)
         return found
 
-    change = (jacobian(x) - jacobian(y)).abs().amax()
-    needed = torch.minimum((x - y).abs().amax(), torch.ones((), dtype=x.dtype))
-    return Check(
-        "Lemma 4",
-        needed.reshape(1),
-        torch.ones(1, dtype=x.dtype),
-        printed=bound(change.reshape(1)),
-        corrected=bound(needed.reshape(1)),
-        free=bound(needed.reshape(1)),
-    )
+    change = (jacobian(x) - jacobian(y)).abs().amax().reshape(1)
+    needed = torch.minimum((x - y).abs().amax(), torch.ones((), dtype=x.dtype)).reshape(1)
+    right = bound(change, lhs=torch.zeros_like(change))
+    return Check("Lemma 4", needed, torch.ones_like(needed), printed=bound(change), corrected=right, free=right)
 
 
 def printed_prox(v: Tensor, step: Tensor, lam: float, t: float | Tensor) -> Tensor:
@@ -112,14 +106,8 @@ def lasso_smoothness(A: Tensor) -> Check:
         return f(top - gradient / L.unsqueeze(-1))
 
     start, lhs = f(top), after(size)
-    return Check(
-        "L for LASSO",
-        lhs,
-        lhs.abs(),
-        printed=bound(start),
-        corrected=bound(start + lhs, -after(size.square())),
-        free=bound(start + lhs, -after(size.square())),
-    )
+    right = bound(start, lhs=after(size.square()))
+    return Check("L for LASSO", lhs, lhs.abs(), printed=bound(start), corrected=right, free=right)
 
 
 def size_of_b(A: Tensor, b: Tensor) -> Check:

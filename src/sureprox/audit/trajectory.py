@@ -152,11 +152,12 @@ class Pair:
         found = {
             "L N1(z) = 1/2" if smooth else "L N1(z) = 1": (L * (ind.N1 - centre1)).abs().amax(-1),
             "N2(z) = grad/2L" if smooth else "N2(z) = 0": (ind.N2 - centre2).abs().amax(-1),
-            "N1(z') > 0": -ood.N1.amin(-1),
             "L' <= L": ((self.smoothness - self.L) / self.L).expand_as(self.shift),
             "gam' in dr'(x'_k)": ood.membership,
             "d' = N1 G' + N2 + N3 P'": (ood.d - ood.N1 * ood.G - ood.N2 - ood.N3 * ood.P).abs().amax(-1),
         }
+        if not smooth:  # without r there is no prox that needs it
+            found["N1(z') > 0"] = -ood.N1.amin(-1)
         if history:
             found["N3(z) = 0"] = ind.N3.abs().amax(-1)
         return found
