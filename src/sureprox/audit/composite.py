@@ -14,7 +14,7 @@ from sureprox.audit.trajectory import Constants, Pair, secant_constants
 
 
 def basic_bound(pair: Pair, name: str, at: Tensor | None = None) -> Check:
-    """(M): F(x_k) <= F(t) + G'(x_{k-1} - t) + (L/2)(|d - G/L|^2 - |G/L|^2), d = x_{k-1} - x_k, for every t."""
+    """(M): F(x_k) <= F(t) + <G, x_{k-1} - t> + (L/2)(|d - G/L|^2 - |G/L|^2), d = x_{k-1} - x_k, for every t."""
     run, L = pair.ood, pair.L
     t = pair.target if at is None else at
     value = pair.problem_ood.objective(t)
@@ -32,7 +32,7 @@ def basic_bound(pair: Pair, name: str, at: Tensor | None = None) -> Check:
 
 
 def lemma2(pair: Pair, at: Tensor | None = None) -> Check:
-    """F(x_k) <= F(t) + G'(x_{k-1} - t) + (L/2)(|N1 o G + N2 - G/L|^2 - |G/L|^2) for every t.   HOLDS
+    """F(x_k) <= F(t) + <G, x_{k-1} - t> + (L/2)(|N1 o G + N2 - G/L|^2 - |G/L|^2) for every t.   HOLDS
 
     No assumption enters; N1 > 0 is needed for the prox to exist.
     """
@@ -159,11 +159,11 @@ def theorem5(pair: Pair) -> Check:
 
 
 def corollary6(pair: Pair, constants: Constants | None = None) -> Check:
-    """Under Assumption 2, min_k F'(x'_k) - F'* <= (L/2K)(D_0^2 - D_K^2) - (1/K) sum g''(x'_k - x'*)
+    """Under Assumption 2, min_k F'(x'_k) - F'* <= (L/2K)(D_0^2 - D_K^2) - (1/K) sum <g', x'_k - x'*>
                                               + (L/K) sum sqrt(n) (C1 |g'| + C2) |x'_k - x'*| |s'|.   FALSE
 
     Corrected: (L/2K)(D_0^2 - D_K^2) + (L/K) sum (C1 |G'| + C2) |s'| |x'_k - x'*|.
-    Assumption-free: the same with C3 |P'| beside C2, minus (L/K) sum (e1 o G' + e2 + e3 o P')'(x'_k - x'*).
+    Assumption-free: the same with C3 |P'| beside C2, minus (L/K) sum <e1 o G' + e2 + e3 o P', x'_k - x'*>.
     """
     return averaged_constants(pair, constants or secant_constants(pair), "Corollary 6", history=False)
 

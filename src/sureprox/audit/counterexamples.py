@@ -82,7 +82,7 @@ def constants(*values: float) -> Constants:
     return Constants(*(torch.tensor([v], dtype=torch.float64) for v in (*values, 0.0, 0.0, 0.0, 0.0)[:4]))
 
 
-def shown(check: Check, instance: str, **notes: float) -> Counterexample:
+def shown(check: Check, instance: str, notes: Mapping[str, float] | None = None) -> Counterexample:
     """The first step of the first instance."""
 
     def number(value: Tensor) -> float:
@@ -95,7 +95,7 @@ def shown(check: Check, instance: str, **notes: float) -> Counterexample:
         number(check.printed.value),
         number(check.corrected.value) if check.corrected.applies is None else None,
         None if check.corrected.lhs is None else number(check.corrected.lhs),
-        {name.replace("_", " "): value for name, value in notes.items()},
+        notes or {},
     )
 
 
@@ -108,9 +108,13 @@ def lemma1() -> Counterexample:
     return shown(
         smooth.lemma1(both),
         "f = |x|²/2 on R², L = 1, x = (1, 1), N1 = (1, 1), N2 = √2 (1, 1), which is in the box with angle 0",
-        F_before=before, F_after=after,
-        F_before_for_n_5_and_lam_0=float(other.ood.F[0, 0]), F_after_for_n_5_and_lam_0=float(other.ood.F[1, 0]),
-    )  # fmt: skip
+        {
+            "F before": before,
+            "F after": after,
+            "F before, for n = 5, x = N2/√5 = (1, ..., 1), N1 = 0": float(other.ood.F[0, 0]),
+            "F after, for n = 5": float(other.ood.F[1, 0]),
+        },
+    )
 
 
 def theorem2() -> Counterexample:
@@ -119,7 +123,7 @@ def theorem2() -> Counterexample:
         smooth.theorem2(both),
         "f = f' = x²/2, L = 1, in distribution only x = 0, N1 = 1/2, N2(z) = z_g/2 - (z_x + z_g), K = 3: "
         "x' = 1, 2, 4, 8",
-        last_point=float(both.ood.x[-1, 0, 0]),
+        {"last point": float(both.ood.x[-1, 0, 0])},
     )
 
 
@@ -142,11 +146,14 @@ def corollary6() -> Counterexample:
     return shown(
         composite.corollary6(both, constants()),
         "in distribution already (s' = 0): f = x²/20, r = 0, L = 1, K = 1, N1 = 1, N2 = 0: x = 1, 0.9",
-        lhs_with_r_01x=float(second.lhs), printed_with_r_01x=float(second.printed.value),
-        lhs_with_f_0_r_x_and_N1_1_minus_x_over_4=float(dropped.lhs),
-        printed_for_it_where_only_gam_is_dropped=float(dropped.printed.value),
-        corrected_for_it=float(dropped.corrected.value),
-    )  # fmt: skip
+        {
+            "left side with r = 0.01 |x|": float(second.lhs),
+            "printed, with r = 0.01 |x|": float(second.printed.value),
+            "left side with f = 0, r = |x|, N1(z) = 1 - z_x/4, C1 = 1/4, x' = 3 (gam dropped)": float(dropped.lhs),
+            "printed, for it": float(dropped.printed.value),
+            "corrected, for it": float(dropped.corrected.value),
+        },
+    )
 
 
 def smoothness_of_f_prime() -> Counterexample:

@@ -32,7 +32,7 @@ def corollary8() -> Counterexample:
         horizon.corollary8(both, constants(C, C, C, 5**-0.5)),
         "f = f' = x²/2, r = 0, L = 1, in distribution only x = 0, x'_{k-1} = 1, x'_{k-2} = 2, J4 = u'/5, "
         "J1 = J2 = J3 = s'/3, s' = (1, 1, 0, 1), so x'_k = -3",
-        next_point=float(both.ood.x[-1]),
+        {"next point": float(both.ood.x[-1])},
     )
 
 
@@ -93,7 +93,7 @@ def corollary10() -> Counterexample:
         check,
         "f = f' = x²/2, r = 0, L = 1, in distribution only x = 0, x'_{k-1} = 20, x'_{k-2} = 30, N1 = 1, N2 = 0, "
         "N4 = 0.01 u_1, J3 along s' with C3 = 0.5, K = 1",
-        printed_without_the_term_of_Corollary_6=float(check.printed.value) + spurious,
+        {"printed, without the spurious term of Corollary 6": float(check.printed.value) + spurious},
     )
 
 
@@ -107,9 +107,13 @@ def theorem3() -> Counterexample:
         check,
         "r = 0, x_{k-1} = 3, grad f = 1, R = 0.5, Q = b_1 = 0: the minimiser with the printed centre does not solve "
         "x_k = x_{k-1} - R grad f. Left sides: how far the minimisers are from that",
-        printed_minimiser=float(printed), true_point=float(right), limit_of_b_2=b2_limit(),
-        solutions_where_N1_reads_the_implicit_subgradient=float(len(implicit_solutions())),
-    )  # fmt: skip
+        {
+            "minimiser with the printed centre": float(printed),
+            "x_k": float(right),
+            "limit of b_2 for f = x²/2, r = |x|, d = grad f/2, v = 0, x_0 = 1 (claimed: 0)": b2_limit(),
+            "solutions of one step where N1 reads the implicit subgradient": float(len(implicit_solutions())),
+        },
+    )
 
 
 def b2_limit(steps: int = 60) -> float:
@@ -186,8 +190,8 @@ def prox() -> Counterexample:
         check,
         "lam = 0.1, p = 1, t = 10, v = -1: the minimiser of 0.1 |x + 10| + (x + 1)²/2 is -1.1. Left sides: the "
         "distances of the formulas from it",
-        printed_formula=float(printed), implied_subgradient=float((v - printed) / step),
-    )  # fmt: skip
+        {"printed formula": float(printed), "subgradient it implies": float((v - printed) / step)},
+    )
 
 
 def lipschitz() -> Counterexample:

@@ -11,8 +11,8 @@ from sureprox.audit.text import table
 
 
 def number(value: float) -> str:
-    """Four digits: enough to check by hand, few enough not to depend on the machine."""
-    return f"{0.0 if abs(value) < 1e-12 else value:.4g}"
+    """Five digits: enough to check by hand, few enough not to depend on the machine."""
+    return f"{0.0 if abs(value) < 1e-12 else value:.5g}"
 
 
 def formula(statement: Statement) -> str:

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 # Okabe and Ito's palette, which colour-blind readers can tell apart
 BLACK, BLUE, ORANGE, GREEN, PURPLE, SKY = "#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9"
-FLOOR = 1e-12  # of the gap at the start: below it F is known to rounding only, and ratios say nothing
+
+CEILING = 1e18  # of the first figure; bounds beyond it are drawn on it
 
 
 def draw(report: AuditReport, directory: Path) -> list[Path]:
@@ -31,7 +32,7 @@ def draw(report: AuditReport, directory: Path) -> list[Path]:
 def relative(found: ModelAudit, value: Tensor) -> Tensor:
     """(K,): median over the instances of value / (F'(x'_{k-1}) - F'*); NaN once the gap is rounding."""
     gap = found.gap[:-1]
-    ratio = torch.where(gap > FLOOR * found.gap[0], value / gap, torch.nan)
+    ratio = torch.where(found.unsolved, value / gap, torch.nan)
     return ratio.nanmedian(1).values
 
 
@@ -48,7 +49,7 @@ def gains(models: Sequence[ModelAudit], path: Path) -> None:
         _panel(panel, found)
         panel.set_title(f"{found.model}, {found.scenario.name}", fontsize=10)
     for row in panels:
-        row[0].set_ylabel("(F(x_k) - F(x_{k-1})) / (F(x_{k-1}) - F*)")
+        row[0].set_ylabel(r"$(F(x_k) - F(x_{k-1}))\,/\,(F(x_{k-1}) - F^*)$")
     for panel in panels[-1]:
         panel.set_xlabel("iteration k")
     handles, labels = panels[0][-1].get_legend_handles_labels()
@@ -73,8 +74,8 @@ def _panel(panel: "Axes", found: ModelAudit) -> None:
         for at in found.constants:
             gap = found.gap[at.k - 1]
             ratio = torch.tensor(at.bounds[way], dtype=gap.dtype) / gap
-            if bool((gap > FLOOR * found.gap[0]).all()):
-                points.append((at.k, float(ratio.median())))
+            if bool(found.unsolved[at.k - 1].all()):
+                points.append((at.k, min(float(ratio.median()), CEILING)))
         panel.plot(
             [p[0] for p in points],
             [p[1] for p in points],
@@ -83,10 +84,16 @@ def _panel(panel: "Axes", found: ModelAudit) -> None:
             linestyle="none",
             markersize=5,
             label=label,
+            clip_on=False,  # those beyond the ceiling sit on it, whole
         )
+    last = relative(found, found.step.lhs)
+    if bool(last[-1].isnan()):
+        k_end = int((~last.isnan()).sum())
+        panel.axvline(k_end, color="0.6", linewidth=1, linestyle=":")
+        panel.annotate("solved to rounding", (k_end + 1, 1e6), color="0.35", fontsize=8)
     panel.axhline(0, color="0.4", linewidth=1)
     panel.set_yscale("symlog", linthresh=1)
-    panel.set_ylim(-1.3, 1e18)
+    panel.set_ylim(-1.3, CEILING)
     panel.set_yticks([-1, 0, 1, 1e3, 1e6, 1e9, 1e12, 1e15])
     panel.grid(True, color="0.92", linewidth=0.8)
     panel.spines[["top", "right"]].set_visible(False)

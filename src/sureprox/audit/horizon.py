@@ -25,7 +25,7 @@ from sureprox.audit.trajectory import Constants, Pair, secant_constants
 
 
 def lemma5(pair: Pair, at: Tensor | None = None) -> Check:
-    """F(x_k) <= F(t) + G'(x_{k-1} - t) + (L/2)(|N1 o G + N2 + N3 o P - G/L|^2 - |G/L|^2) for every t.   HOLDS
+    """F(x_k) <= F(t) + <G, x_{k-1} - t> + (L/2)(|N1 o G + N2 + N3 o P - G/L|^2 - |G/L|^2) for every t.   HOLDS
 
     With P inside the prox. A display of the paper closes the prox before P; the bound is then false.
     """
@@ -168,11 +168,11 @@ def theorem9(pair: Pair) -> Check:
 
 
 def corollary10(pair: Pair, constants: Constants | None = None) -> Check:
-    """Under Assumption 3, min_k F'(x'_k) - F'* <= (L/2K)(D_0^2 - D_K^2) - (1/K) sum g''(x'_k - x'*)
+    """Under Assumption 3, min_k F'(x'_k) - F'* <= (L/2K)(D_0^2 - D_K^2) - (1/K) sum <g', x'_k - x'*>
         + (L/K) sum sqrt(n) ((C1 |g'| + C2) |s'| + C3 |P'|) |x'_k - x'*|.   FALSE
 
     Corrected: (L/2K)(D_0^2 - D_K^2) + (L/K) sum (C1 |G'| + C2 + C3 |P'|) |s'| |x'_k - x'*|.
-    Assumption-free: the same, minus (L/K) sum (e1 o G' + e2 + e3 o P')'(x'_k - x'*).
+    Assumption-free: the same, minus (L/K) sum <e1 o G' + e2 + e3 o P', x'_k - x'*>.
     """
     return averaged_constants(pair, constants or secant_constants(pair), "Corollary 10", history=True)
 

@@ -20,8 +20,10 @@ from sureprox.problems.families import Family
 from sureprox.reference import reference
 
 LARGEST = 1e60  # points beyond it have diverged: the squares of the bounds would overflow soon after
+FLOOR = 1e-12  # of the gap at the start: below it F is known to rounding only
 CASES = (Case.COMPOSITE, Case.COMPOSITE_IN, Case.HORIZON, Case.HORIZON_IN)  # what a run of a trained model is
 CHECKED = 8  # coordinates whose average Jacobian is computed: kinks make the quadrature slow
+FEATURES, POINTS, HISTORY = "|s'|, distance of the features", "|s|, distance of the points", "(L/2)|N3(z') P'|²"
 MARKS = (1, 2, 5, 10, 20, 50, 100)  # iterations at which Jacobians are computed
 
 
@@ -83,6 +85,11 @@ class ModelAudit:
     constants: Sequence[ConstantsAt]
     gap: Tensor  # (K + 1, B): F'(x'_k) - F'*
     shift: Tensor  # (K, B): |s'|
+
+    @property
+    def unsolved(self) -> Tensor:
+        """(K, B): the steps from a gap that is more than rounding; after them F says nothing about a step."""
+        return self.gap[:-1] > FLOOR * self.gap[0]
 
     @property
     def step(self) -> Check:
@@ -184,11 +191,11 @@ def constants_at(optimizer: GoMathL2O | L2OPA, pair: Pair, k: int) -> ConstantsA
 
 @dataclass(frozen=True)
 class Growth:
-    """The terms of the one-step bound against s: mean over the first steps and the instances."""
+    """The terms of the one-step bound against s: median over the first steps and the instances."""
 
     model: str
     s: Sequence[float]
-    terms: Mapping[str, Sequence[float]]  # relative to F'(x'_{k-1}) - F'*
+    terms: Mapping[str, Sequence[float]]  # over the gap F'(x'_{k-1}) - F'*; FEATURES and POINTS as they are
 
 
 def growth(
@@ -199,8 +206,7 @@ def growth(
     for s in shifts:
         pair, _ = runs(optimizer, where, Scenario(s=s), steps, seed)
         gap = (pair.ood.F[:-1] - pair.target_value).clamp(min=torch.finfo(torch.float64).tiny)
-        parts = dict(theorem4(pair).terms) | {"|s'|, distance of the features": pair.shift * gap}
-        parts["|s|, distance of the points"] = norm(pair.s[:-1]) * gap
+        parts = dict(theorem4(pair).terms) | {FEATURES: pair.shift * gap, POINTS: norm(pair.s[:-1]) * gap}
         for label, value in parts.items():
             terms.setdefault(label, []).append(float((value / gap).median()))
     return Growth(name, list(shifts), terms)

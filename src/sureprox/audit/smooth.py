@@ -24,7 +24,7 @@ def lemma1(pair: Pair) -> Check:
     """If N1 = lam 1 with 0 <= lam <= 1/L and every entry of N2 is in [0, |g| cos(th)/L], th = angle(N2, g) <= pi/2,
     then F(x_k) - F(x_{k-1}) <= 0.                                                      FALSE for n >= 2
 
-    Corrected: N1 any diagonal in [0, 1/L]^n and L |N2|^2 <= g'N2.
+    Corrected: N1 any diagonal in [0, 1/L]^n and L |N2|^2 <= <g, N2>.
     Assumption-free: F(x_k) - F(x_{k-1}) <= (L/2)(|N1 o g + N2 - g/L|^2 - |g/L|^2).
     """
     run, L = pair.ood, pair.L
@@ -46,7 +46,7 @@ def lemma1(pair: Pair) -> Check:
         printed=bound(zero, applies=(equal <= ROUNDING) & (range1 <= ROUNDING) & (box <= small)),
         corrected=bound(zero, applies=(range1 <= ROUNDING) & (ball <= small * norm(g))),
         free=bound(free, -sq(g) / (2 * L)),
-        hypotheses={"0 <= N1 <= 1/L": range1, "N1 = lam 1": equal, "N2 in the box": box, "L|N2|^2 <= g'N2": ball},
+        hypotheses={"0 <= N1 <= 1/L": range1, "N1 = lam 1": equal, "N2 in the box": box, "L|N2|^2 <= <g, N2>": ball},
     )
 
 
@@ -160,11 +160,11 @@ def theorem2(pair: Pair) -> Check:
 
 def corollary3(pair: Pair, constants: Constants | None = None) -> Check:
     """Under Assumption 1,
-    min_k F'(x'_k) - F'* <= (L/2)(D_0^2 - D_K^2) + (1/2K) sum (g' - g)'(x'_k - x'*)
+    min_k F'(x'_k) - F'* <= (L/2)(D_0^2 - D_K^2) + (1/2K) sum <g' - g, x'_k - x'*>
                             + (L sqrt(n)/K) sum (C1 |g'| + C2 |x'_k - x'*|) |s'|.   FALSE
 
-    Corrected: (L/2K)(D_0^2 - D_K^2) + (1/2K) sum (g' - g)'(x'_k - x'*) + (L/K) sum (C1 |g'| + C2) |s'| |x'_k - x'*|.
-    Assumption-free: the same, minus (L/K) sum (e1 o g' + e2)'(x'_k - x'*).
+    Corrected: (L/2K)(D_0^2 - D_K^2) + (1/2K) sum <g' - g, x'_k - x'*> + (L/K) sum (C1 |g'| + C2) |s'| |x'_k - x'*|.
+    Assumption-free: the same, minus (L/K) sum <e1 o g' + e2, x'_k - x'*>.
     """
     C = constants or secant_constants(pair)
     ind, ood, L, K = pair.ind, pair.ood, pair.L, pair.ood.steps

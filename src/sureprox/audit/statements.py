@@ -110,7 +110,7 @@ STATEMENTS: tuple[Statement, ...] = (
     ),
     Statement(
         "Corollary 6", 1972, "the same in terms of |s'|", F, Case.COMPOSITE,
-        "a spurious -(1/K) sum g''(x'_k - x'*); g' stands where G' = g' + gam' belongs", composite.corollary6,
+        "a spurious -(1/K) sum <g', x'_k - x'*>; g' stands where G' = g' + gam' belongs", composite.corollary6,
     ),
     Statement(
         "Lemma 4", 2045, "the features must contain all variables", F, Case.OTHER,

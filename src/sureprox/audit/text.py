@@ -5,9 +5,9 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from sureprox.audit.models import ModelAudit
+from sureprox.audit.models import FEATURES, FLOOR, HISTORY, POINTS, Growth, ModelAudit
 from sureprox.audit.report import AuditReport
-from sureprox.audit.result import SIDES, TOLERANCE, violated
+from sureprox.audit.result import SIDES, TOLERANCE, Check, violated
 from sureprox.audit.statements import STATEMENTS, Statement
 
 
@@ -42,7 +42,8 @@ def assumption_text(found: ModelAudit, name: str) -> str:
     """How far the run is from what the printed statement assumes."""
     check = found.checks[name]
     if name in ("Lemma 3", "Lemma 6"):
-        return f"in {check.count('printed'):,} of {check.lhs.numel():,} steps"
+        met = int((~check.slack("printed").isnan())[found.unsolved].sum())
+        return f"in {met:,} of {int(found.unsolved.sum()):,} steps"
     residuals = check.worst_hypotheses()
     wanted = {key: value for key, value in residuals.items() if key in ("L N1(z) = 1", "N2(z) = 0", "N3(z) = 0")}
     broken = [f"{key} off by {value:.2g}" for key, value in wanted.items() if value > TOLERANCE]
@@ -57,12 +58,12 @@ def proof_text(found: ModelAudit, name: str) -> str:
     """What the assumption-free bound says about this run."""
     check = found.checks[name]
     if check.lhs.ndim == 2 and not name.startswith("Lemma 2") and not name.startswith("Lemma 5"):
-        proved, fell = int((check.free.value < 0).sum()), int((check.lhs < 0).sum())
-        return f"proves a decrease in {proved:,} of {check.lhs.numel():,} steps; F fell in {fell:,}"
+        proved, fell, total = counted(found, check)
+        return f"proves a decrease in {proved:,} of {total:,} steps; F fell in {fell:,}"
     if check.lhs.ndim == 1:
         start = found.gap[0]
         useful = int((check.free.value < start).sum())
-        solved = bool((check.lhs < 1e-12 * start).any())
+        solved = bool((check.lhs < FLOOR * start).any())
         ratio = (check.free.value / check.lhs.clamp(min=1e-300)).median()
         beside = "the truth is 0 up to rounding" if solved else f"{ratio:.1e} times the truth"
         if not useful:
@@ -71,10 +72,20 @@ def proof_text(found: ModelAudit, name: str) -> str:
     return "holds between every two points"
 
 
+def counted(found: ModelAudit, check: Check) -> tuple[int, int, int]:
+    """Steps in which the bound proves a decrease, in which F fell, and all; only while the gap is not rounding."""
+    there = found.unsolved
+    return int((check.free.value < 0)[there].sum()), int((check.lhs < 0)[there].sum()), int(there.sum())
+
+
+def gap_text(found: ModelAudit) -> str:
+    best = found.checks["Theorem 9"].lhs
+    return "0 up to rounding" if bool((best < FLOOR * found.gap[0]).all()) else f"{float(best.median()):.1e}"
+
+
 def words(found: ModelAudit) -> Iterator[str]:
     """Plain sentences about one model in one scenario."""
     step, norms = found.step, found.step_norms
-    total = step.lhs.numel()
     if found.diverged:
         yield f"The run leaves every bounded set; it was audited for the {found.steps} steps before that."
     residuals = step.worst_hypotheses()
@@ -86,20 +97,28 @@ def words(found: ModelAudit) -> Iterator[str]:
     worst = min(check.worst("free") for check in found.checks.values())
     held = "all hold" if not violated(worst) else "FAIL"
     yield f"The assumption-free inequalities {held}: the smallest slack is {worst:.1e} of its scale."
-    proved, fell = int((step.free.value < 0).sum()), int((step.lhs < 0).sum())
+    proved, fell, total = counted(found, step)
+    solved = step.lhs.numel() - total
+    left_out = f" ({solved} more, after the gap had reached rounding, are not counted)" if solved else ""
     yield (
-        f"F fell in {fell} of {total} steps. The one-step bound proves it in {proved} of them"
+        f"F fell in {fell} of {total} steps{left_out}. The one-step bound proves it in {proved} of them"
         + ("; elsewhere it is positive, that is vacuous." if proved < total else ".")
     )
     if proved == 0 or proved < fell / 10:
+        charges = {
+            label: float((value / found.gap[:-1])[found.unsolved].median())
+            for label, value in list(step.terms.items())[1:]
+        }
+        label = max(charges, key=lambda name: charges[name])
         yield (
-            "Why: it charges (L/2)|d - G/L|² for leaving the step of length 1/L, and this model leaves it on purpose, "
-            "by long momentum. The bound cannot see that this helps."
+            "Why: it charges (L/2)|d - G/L|² for leaving the step of length 1/L, and this model leaves it on purpose. "
+            f"The largest part of the charge is {label}, {charges[label]:.2g} times the gap in the median step. The "
+            "bound cannot see whether leaving helps."
         )
     if float(found.shift.max()) == 0:
         yield "Both runs are the same here, so s' = 0 and everything in the bound is the residual of the assumption."
     else:
-        small = int((norms.free.value < 0).sum())
+        small = counted(found, norms)[0]
         yield f"In norms, with the sharpest possible constants (secants), it proves {small} of {total} steps."
     for at in [*found.constants[:1], *found.constants[1:][-1:]]:
         yield (
@@ -113,9 +132,24 @@ def words(found: ModelAudit) -> Iterator[str]:
         )
     rate = found.checks["Theorem 9"]
     yield (
-        f"After {found.steps} steps the best gap is {float(rate.lhs.median()):.1e} (median); Theorem 9 allows "
+        f"After {found.steps} steps the best gap is {gap_text(found)} (median); Theorem 9 allows "
         f"{float(rate.free.value.median()):.1e}, from a gap of {float(found.gap[0].median()):.1e} at the start"
         + ("." if bool((rate.free.value < found.gap[0]).all()) else ": vacuous.")
+    )
+
+
+def growth_words(found: Growth) -> str:
+    """How much further from distribution the network gets when the start does."""
+    near, far = 1, len(found.s) - 1  # s = 1 and the largest s
+
+    def ratio(label: str) -> float:
+        values = found.terms[label]
+        return values[far] / max(values[near], 1e-300)
+
+    return (
+        f"{found.model}: from s = {found.s[near]:g} to s = {found.s[far]:g} the distance of the points |s| grows "
+        f"{ratio(POINTS):.2g} times in the first steps, the distance |s'| of what the network reads "
+        f"{ratio(FEATURES):.2g} times, and the history term of the bound, over the gap, {ratio(HISTORY):.2g} times."
     )
 
 
@@ -153,6 +187,7 @@ def markdown(report: AuditReport, figures: Sequence[str] = ()) -> str:
         "is that of Theorem 6 and Corollary 5.",
         "",
     ]
+    lines += ["## Growth with s", "", *(growth_words(found) + "\n" for found in report.growths)]
     lines += [f"![{name}]({name})\n" for name in figures]
     lines += [f"- {note}" for note in report.notes]
     return "\n".join(lines).rstrip() + "\n"

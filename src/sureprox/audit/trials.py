@@ -83,7 +83,7 @@ def checks(kind: Kind, sample: Sample) -> Iterator[Check]:
         elif statement.constants:
             yield statement.check(sample.pair, sample.constants)
             if kind.network != "affine":
-                yield replace_printed(statement.check(sample.pair))
+                yield without_printed(statement.check(sample.pair))
         else:
             yield statement.check(sample.pair)
     if kind.network != "boxed" and len(sample.pair.L):
@@ -91,7 +91,7 @@ def checks(kind: Kind, sample: Sample) -> Iterator[Check]:
         yield from (_jacobian_check(name, sample) for name in names)
 
 
-def replace_printed(check: Check) -> Check:
+def without_printed(check: Check) -> Check:
     """Secant constants are fair to what is claimed to be true; the printed side is judged by real ones only."""
     nothing = torch.zeros_like(check.lhs, dtype=torch.bool)
     return replace(check, printed=replace(check.printed, applies=nothing))

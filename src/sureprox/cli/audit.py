@@ -7,7 +7,7 @@ from rich.console import Console
 
 from sureprox.audit import STATEMENTS, audit, write
 from sureprox.audit.models import SCENARIOS, Scenario
-from sureprox.audit.text import model_row, statement_row, words
+from sureprox.audit.text import growth_words, model_row, statement_row, words
 from sureprox.cli.tables import new_table, table_console
 
 # the others are the same inequalities, with the history counted as a part of N2; the written report has them all
@@ -40,6 +40,8 @@ def run(
         for name in SHOWN:
             table.add_row(*model_row(found, name))
         tables.print(table)
+    for growth in report.growths:
+        console.print(growth_words(growth))
     for note in report.notes:
         console.print(note)
     for path in write(report, out):

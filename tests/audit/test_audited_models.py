@@ -50,11 +50,12 @@ def test_sampled_problems_are_the_papers(where: models.Setting) -> None:
     assert float(where.problem.duality_gap(where.solution).max()) < 1e-9
 
 
-def test_a_diverging_run_is_cut_and_said(where: models.Setting) -> None:
+def test_a_diverging_run_is_cut_and_said(where: models.Setting, monkeypatch: pytest.MonkeyPatch) -> None:
     optimizer = made(GoMathL2O)
     with torch.no_grad():
         optimizer.network.heads["Q"].bias.fill_(50.0)  # Q = 2: every step is repeated and doubled
         optimizer.network.heads["B"].bias.fill_(-50.0)
+    monkeypatch.setattr(models, "MARKS", ())
     found = audit_model("x", optimizer, where, Scenario(s=10.0), 400)
     assert found.diverged
     assert found.steps < 400
