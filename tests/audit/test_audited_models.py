@@ -10,9 +10,9 @@ import sureprox as sp
 from helpers import refused
 from sureprox.audit import audit, models, write
 from sureprox.audit import report as report_module
+from sureprox.audit.drawn_networks import Kind
 from sureprox.audit.models import Scenario, audit_model, growth, setting
 from sureprox.audit.result import TOLERANCE
-from sureprox.audit.samples import Kind
 from sureprox.audit.text import words
 from sureprox.errors import WeightsError
 from sureprox.optimizers import L2OPA, GoMathL2O, weights
@@ -110,6 +110,7 @@ def test_report_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert len(data["statements"]) == 30
     assert [m["scenario"] for m in data["models"]] == ["in distribution", "s = 10"]
     assert len(data["models"][0]["gain"]) == 2
+    assert len(data["counterexamples"]) == 14
     assert lines[0] == "statements on random runs"
 
 

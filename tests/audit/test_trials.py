@@ -4,9 +4,10 @@ import pytest
 import torch
 
 from sureprox.audit import structure
+from sureprox.audit.drawn_networks import Kind
 from sureprox.audit.report import quick_grid
 from sureprox.audit.result import TOLERANCE, Check, bound
-from sureprox.audit.samples import Kind, draw
+from sureprox.audit.samples import draw
 from sureprox.audit.statements import STATEMENTS, Verdict
 from sureprox.audit.trials import Tally, try_all
 

@@ -7,7 +7,7 @@ import torch
 
 import sureprox as sp
 from sureprox.audit import report
-from sureprox.audit.samples import Kind
+from sureprox.audit.drawn_networks import Kind
 from sureprox.optimizers import GoMathL2O
 
 

@@ -9,8 +9,8 @@ import torch
 
 from sureprox.audit.counterexamples import Counterexample
 from sureprox.audit.counterexamples_horizon import counterexamples
+from sureprox.audit.drawn_networks import Kind
 from sureprox.audit.models import SCENARIOS, Growth, ModelAudit, Scenario, Setting, audit_model, growth, setting
-from sureprox.audit.samples import Kind
 from sureprox.audit.trials import Tally, grid, try_all
 from sureprox.errors import InputError
 from sureprox.optimizers import load, pretrained, read_card

@@ -171,5 +171,3 @@ STATEMENTS: tuple[Statement, ...] = (
         "Size of b", 495, "b in R^500", F, Case.OTHER, "b = A x is in R^250",
     ),
 )  # fmt: skip
-
-BY_NAME = {statement.name: statement for statement in STATEMENTS}

@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from sureprox.audit.models import FEATURES, FLOOR, HISTORY, POINTS, Growth, ModelAudit
@@ -237,6 +238,7 @@ def data(report: AuditReport) -> str:
             }
             for m in report.models
         ],
+        "counterexamples": [asdict(example) for example in report.counterexamples.values()],
         "growth": [{"model": g.model, "s": list(g.s), "terms": dict(g.terms)} for g in report.growths],
     }
     return json.dumps(content, indent=1) + "\n"

@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 import torch
 
 from sureprox.audit import structure
+from sureprox.audit.drawn_networks import Kind
 from sureprox.audit.horizon import comparison
 from sureprox.audit.jacobian import RowNetwork, virtual_jacobian
 from sureprox.audit.math_l2o import Network
 from sureprox.audit.result import SIDES, Check
-from sureprox.audit.samples import Kind, Sample, draw
-from sureprox.audit.statements import BY_NAME, STATEMENTS, Case
+from sureprox.audit.samples import Sample, draw
+from sureprox.audit.statements import STATEMENTS, Case
 from sureprox.audit.trajectory import Constants
 
 CASES: dict[Case, tuple[bool, str]] = {  # r = 0?, history
@@ -158,8 +159,3 @@ def compared(kind: Kind, count: int, seed: int) -> Check:
     )
     one = torch.ones_like(variable.L)
     return comparison(variable, gradient, Constants(one, one, one, one))
-
-
-def missing(tallies: dict[str, Tally]) -> list[str]:
-    """Statements on which nothing was tried."""
-    return [name for name in BY_NAME if name not in tallies or not any(tallies[name].counts)]
