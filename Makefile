@@ -38,6 +38,7 @@ format: $(VENV)/.installed-dev
 bench: $(VENV)/.installed-dev
 	@$(BIN)/python benchmarks/import_time.py
 	@$(BIN)/python benchmarks/shared_matrix.py
+	@$(BIN)/python benchmarks/audit_statements.py
 
 clean:
 	@rm -rf $(VENV) out build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache src/*.egg-info

@@ -5,6 +5,8 @@ problem = sp.lasso(A, b, lam)
 solution = sp.solve(problem, sp.optimizers.FISTA(restart=True))
 """
 
+from typing import Any
+
 from sureprox import optimizers, problems
 from sureprox._version import __version__
 from sureprox.errors import ConfigError, DataError, InputError, SureproxError, TrainingError, WeightsError
@@ -41,3 +43,12 @@ __all__ = [
     "solve",
     "train",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """`sureprox.audit` is imported when it is first asked for: most programs never do."""
+    if name == "audit":
+        from importlib import import_module
+
+        return import_module("sureprox.audit")
+    raise AttributeError(f"module 'sureprox' has no attribute {name!r}")

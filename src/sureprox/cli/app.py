@@ -137,3 +137,27 @@ def reproduce(
         compute=not figures_only,
         draw=not records_only,
     )
+
+
+@app.command()
+def audit(
+    model: Annotated[
+        list[str] | None, typer.Option(help="Pretrained name or path of a model; repeatable. All known by default.")
+    ] = None,
+    scenario: Annotated[
+        list[str] | None,
+        typer.Option(help="ind, s=NUMBER (start moved), t=NUMBER (objective moved) or s=..,t=..; repeatable."),
+    ] = None,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where the report goes.")] = Path("out/audit"),
+    instances: Annotated[int, typer.Option(help="Random problems for each model.")] = 4,
+    iterations: Annotated[int, typer.Option(help="Iterations of each run.")] = 100,
+    trials: Annotated[int, typer.Option(help="Random pairs of runs of each kind for the statements.")] = 12,
+    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
+) -> None:
+    """Check every statement of the theory, and what it says about trained optimizers."""
+    import torch
+
+    from sureprox.cli.audit import run as run_audit
+
+    torch.set_num_threads(1)
+    run_audit(model or [], scenario or [], out, instances, iterations, trials, seed)
