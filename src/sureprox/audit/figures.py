@@ -49,7 +49,7 @@ def gains(models: Sequence[ModelAudit], path: Path) -> None:
         _panel(panel, found)
         panel.set_title(f"{found.model}, {found.scenario.name}", fontsize=10)
     for row in panels:
-        row[0].set_ylabel(r"$(F(x_k) - F(x_{k-1}))\,/\,(F(x_{k-1}) - F^*)$")
+        row[0].set_ylabel("change of F over the gap")
     for panel in panels[-1]:
         panel.set_xlabel("iteration k")
     handles, labels = panels[0][-1].get_legend_handles_labels()
@@ -76,7 +76,7 @@ def _panel(panel: "Axes", found: ModelAudit) -> None:
             ratio = torch.tensor(at.bounds[way], dtype=gap.dtype) / gap
             if bool(found.unsolved[at.k - 1].all()):
                 points.append((at.k, min(float(ratio.median()), CEILING)))
-        panel.plot(
+        (drawn,) = panel.plot(
             [p[0] for p in points],
             [p[1] for p in points],
             color=colour,
@@ -86,11 +86,13 @@ def _panel(panel: "Axes", found: ModelAudit) -> None:
             label=label,
             clip_on=False,  # those beyond the ceiling sit on it, whole
         )
+        drawn.set_in_layout(False)
     last = relative(found, found.step.lhs)
     if bool(last[-1].isnan()):
         k_end = int((~last.isnan()).sum())
         panel.axvline(k_end, color="0.6", linewidth=1, linestyle=":")
-        panel.annotate("solved to rounding", (k_end + 1, 1e6), color="0.35", fontsize=8)
+        note = panel.annotate("solved to rounding", (k_end + 1, 1e6), color="0.35", fontsize=8)
+        note.set_in_layout(False)
     panel.axhline(0, color="0.4", linewidth=1)
     panel.set_yscale("symlog", linthresh=1)
     panel.set_ylim(-1.3, CEILING)
