@@ -8,6 +8,7 @@ from sureprox.optimizers.go_math_l2o import Activation, GoMathL2O, GradientMap, 
 from sureprox.optimizers.l2o_pa import L2OPA
 from sureprox.optimizers.learned import LearnedOptimizer
 from sureprox.optimizers.lstm import InitialState
+from sureprox.optimizers.sure import Sure
 from sureprox.optimizers.weights import Card, from_released, load, pretrained, read_card, save
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "QShrink",
     "RNNProp",
     "State",
+    "Sure",
     "from_released",
     "load",
     "pretrained",
