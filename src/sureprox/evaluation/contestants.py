@@ -46,6 +46,7 @@ class Contestant:
     optimizer: Optimizer[Any]
     settings: Mapping[str, Any]
     weights: str | None = None  # sha256
+    path: str | Path | None = None  # of the weights
 
 
 def classical(name: str, settings: Mapping[str, Any]) -> Contestant:
@@ -61,7 +62,7 @@ def learned(name: str, device: torch.device, directory: Path | None = None) -> C
     elif name not in pretrained():
         raise UnavailableError(f"no pretrained {name}")
     card = read_card(path)
-    return Contestant(name, load(path, device), card.arguments, card.sha256)
+    return Contestant(name, load(path, device), card.arguments, card.sha256, path)
 
 
 def require_fit(contestant: Contestant, problem: Problem) -> None:

@@ -37,12 +37,12 @@ class SureNetwork(nn.Module):
             self.inner = nn.Linear(coordinate, coordinate)
             self.heads = nn.Linear(coordinate, outputs)
         xavier_(self)
-        for name, value in self.named_parameters():
-            with torch.no_grad():
+        with torch.no_grad():
+            for name, weight in self.named_parameters():
                 if name.endswith("bias_ih_l0"):
-                    value[len(value) // 4 : len(value) // 2] = 1.0  # the forget gate
+                    weight[len(weight) // 4 : len(weight) // 2] = 1.0  # the forget gate
                 elif name in ("out.weight", "heads.weight"):
-                    value.mul_(0.1)
+                    weight.mul_(0.1)
 
     def instances(self, features: Tensor, memory: Memory) -> tuple[Tensor, Memory]:
         """Features (B, 14) to outputs (B, k, 1) and the new memory, (B, instance) each."""
