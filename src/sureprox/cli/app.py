@@ -64,7 +64,9 @@ def models(
 def train(
     preset: Annotated[str | None, typer.Option(help="Training setting; lasso-7 by default.")] = None,
     list_presets: Annotated[bool, typer.Option("--list-presets", help="Show the presets and exit.")] = False,
-    optimizer: Annotated[str | None, typer.Option(help="Kind of optimizer; go-math-l2o by default.")] = None,
+    optimizer: Annotated[
+        str | None, typer.Option(help="Kind of optimizer; go-math-l2o by default, sure for the presets of sure.")
+    ] = None,
     argument: Annotated[
         list[str] | None,
         typer.Option(metavar="KEY=VALUE", help="Argument of the optimizer, such as gradient_map=std; repeatable."),
