@@ -1,8 +1,8 @@
 """Sure: what it is without a network, what it does not see, and that the published prototype's numbers come back."""
 
+import runpy
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -17,7 +17,6 @@ from sureprox.problems.smooth import LeastSquares
 
 F64 = torch.float64
 RESEARCH = Path(__file__).resolve().parents[3] / "shared" / "research"
-LAYERS = {"lg": "lstm", "og": "out", "l1": "coordinate_lstm", "emb": "told", "lin": "inner", "out": "heads"}
 VARIANTS = {
     "full": {},
     "conjugate": {"conjugate": True},
@@ -39,19 +38,12 @@ def silent(**arguments) -> Sure:
 
 
 def prototype(name: str) -> Sure:
-    """The prototype's weights under our names."""
+    """The prototype, through the script that imports it."""
     file = RESEARCH / f"{name}_prototype_weights.npz"
     if not file.is_file():
         pytest.skip(f"no prototype: {file} is not there (the repository was checked out alone)")
-    optimizer = Sure() if name == "sure" else Sure(coordinate=0, conjugate=True)
-    with np.load(file) as arrays:
-        found = {}
-        for key in set(arrays) - {"cfg"}:
-            layer, part = key.split(".")
-            suffix = "_l0" if LAYERS[layer].endswith("lstm") else ""
-            found[f"network.{LAYERS[layer]}.{part}{suffix}"] = torch.from_numpy(arrays[key])
-    optimizer.take(found)
-    return optimizer.eval()
+    script = Path(__file__).resolve().parents[2] / "scripts" / "import_prototype.py"
+    return runpy.run_path(str(script))["prototype"](file)
 
 
 def median_iterations(optimizer, problem: Problem, x0, steps: int, tol: float = 1e-6) -> int:

@@ -137,8 +137,7 @@ class Sure(LearnedOptimizer[SureState]):
         out, instance = self.network.instances(features, (state.instance_h, state.instance_c))
         h, c = state.coordinate_h, state.coordinate_c
         if h is not None and c is not None:
-            features = coordinate_features(at, G, seen_d, seen_dg, inner)
-            out, (h, c) = self.network.coordinates(features, instance[0], out, (h, c))
+            out, (h, c) = self.network.coordinates(coordinate_features(at, inner), instance[0], out, (h, c))
 
         o = out.unbind(1)
         R = inverse_L * torch.exp(math.log(REACH) * torch.tanh(o[0]))

@@ -38,6 +38,7 @@ class Inner(NamedTuple):
     line: Scalars  # exact line search along d on the stable support
     beta: Scalars  # Hestenes-Stiefel, after that line search, in units of L
     curvature: Scalars  # <d, dg> on the stable support, bounded away from zero
+    rows: Tensor  # (B, 3, n): G, d, dg
 
 
 def place(g: Vectors, low: Vectors, high: Vectors) -> Place:
@@ -62,20 +63,20 @@ def _finite_size(bound: Vectors) -> Vectors:
 def inner_products(
     G: Vectors, before: Vectors, d: Vectors, dg: Vectors, slope: Vectors, stable: Tensor, L: Scalars
 ) -> Inner:
-    """All of them from one product; `stable`: r is smooth there, and on the same side as a step ago."""
+    """All of them from two products; `stable`: r is smooth there, and on the same side as a step ago."""
+    rows = torch.stack([before, G, d, dg], 1)
+    (PP, GP, _, _), (_, GG, Gd, _), (_, _, dd, dq), (_, _, _, qq) = _products(rows, rows)
     on = torch.where(stable.unsqueeze(1), torch.stack([slope, d, dg], 1), 0.0)
-    rows = torch.cat([torch.stack([G, before, d, dg], 1), on], 1)
-    (GG, GP, Gd, _), (_, PP, _, _), (_, _, dd, dq), (_, _, _, qq) = _unbound(rows[:, :4])
-    (_, sd, sq), (_, dd_on, dq_on), (_, _, qq_on) = _unbound(on)
+    (sd, sq), (dd_on, dq_on), (_, qq_on) = _products(on, rows[:, 2:])
     curvature = torch.maximum(dq_on, 1e-5 * L * dd_on) + floor(G)
     line = (-sd / curvature).clamp(-1, 20)
     beta = ((sq + line * qq_on) / curvature / L).clamp(-5, 5)
-    return Inner(GG, PP, dd, qq, dq, Gd, GP, line, beta, curvature)
+    return Inner(GG, PP, dd, qq, dq, Gd, GP, line, beta, curvature, rows[:, 1:])
 
 
-def _unbound(rows: Tensor) -> list[tuple[Tensor, ...]]:
-    """The inner products of rows (B, k, n) as k tuples of k tensors (B,)."""
-    return [row.unbind(1) for row in torch.bmm(rows, rows.mT).unbind(1)]
+def _products(left: Tensor, right: Tensor) -> list[tuple[Tensor, ...]]:
+    """<left_i, right_j> of rows (B, k, n) and (B, l, n), as k tuples of l tensors (B,)."""
+    return [row.unbind(1) for row in torch.bmm(left, right.mT).unbind(1)]
 
 
 def instance_features(
@@ -88,8 +89,8 @@ def instance_features(
     changed = (at.side != side_before).to(G.dtype).mean(1)
     return torch.stack(
         [
-            0.5 * torch.asinh(inner.line),
-            0.5 * torch.asinh(inner.beta),
+            0.5 * asinh(inner.line),
+            0.5 * asinh(inner.beta),
             0.3 * _log(G / G0, 1e-9, 1e3),
             2 * _log(G / P, 0.1, 10.0),
             inner.Gd / (d * G),
@@ -107,14 +108,25 @@ def instance_features(
     )
 
 
-def coordinate_features(at: Place, G: Vectors, d: Vectors, dg: Vectors, inner: Inner) -> Tensor:
-    """(B, 8, n)."""
-    n, least = G.shape[1], floor(G)
-    scale = torch.sqrt(n / (torch.stack([inner.GG, inner.dd, inner.qq], 1) + least)).unsqueeze(2)
-    scaled = torch.stack([G, d, dg], 1) * scale  # of root mean square 1
-    grown = 0.5 * torch.asinh(torch.cat([scaled, scaled[:, :1] * scaled[:, 1:2]], 1))
-    signs = torch.stack([at.u, at.side, at.smooth.to(G.dtype) - 0.5], 1)
-    return torch.cat([signs, grown, at.excess.unsqueeze(1)], 1)
+def coordinate_features(at: Place, inner: Inner) -> list[Tensor]:
+    """Blocks (B, k, n) of 8 features together: signs, G, d and dg of root mean square 1, G d, and the excess."""
+    n = inner.rows.shape[2]
+    squares = torch.stack([inner.GG, inner.dd, inner.qq], 1) + floor(inner.GG)
+    scaled = inner.rows * torch.sqrt(n / squares).unsqueeze(2)
+    return [
+        at.u.unsqueeze(1),
+        at.side.unsqueeze(1),
+        at.smooth.unsqueeze(1).to(scaled.dtype) - 0.5,
+        0.5 * asinh(scaled),
+        0.5 * asinh(scaled[:, :1] * scaled[:, 1:2]),
+        at.excess.unsqueeze(1),
+    ]
+
+
+def asinh(v: Tensor) -> Tensor:
+    """sign(v) log(1 + |v| + v^2 / (1 + sqrt(1 + v^2))): torch's own takes one number at a time on a CPU."""
+    square = v.square()
+    return torch.copysign(torch.log1p(v.abs() + square / (1 + torch.sqrt(1 + square))), v)
 
 
 def floor(like: Tensor) -> float:

@@ -51,11 +51,11 @@ class SureNetwork(nn.Module):
         h, c = _cell(gates, memory[1])
         return functional.linear(h, *_cast(self.out, h.dtype)).unsqueeze(2), (h, c)
 
-    def coordinates(self, features: Tensor, told: Tensor, base: Tensor, memory: Memory) -> tuple[Tensor, Memory]:
-        """Features (B, 8, n), h of the instances and their outputs to outputs (B, k, n), memory (B, coordinate, n)."""
-        weight, bias = _gate_weights(self.coordinate_lstm, features.dtype)
-        hint = functional.linear(told, self.told.weight.to(features.dtype), bias)
-        gates = _affine(weight, hint.unsqueeze(2), torch.cat([features, memory[0]], 1))
+    def coordinates(self, features: list[Tensor], told: Tensor, base: Tensor, memory: Memory) -> tuple[Tensor, Memory]:
+        """Blocks of features, h of the instances and their outputs to outputs (B, k, n), memory (B, coordinate, n)."""
+        weight, bias = _gate_weights(self.coordinate_lstm, told.dtype)
+        hint = functional.linear(told, self.told.weight.to(told.dtype), bias)
+        gates = _affine(weight, hint.unsqueeze(2), torch.cat([*features, memory[0]], 1))
         h, c = _cell(gates, memory[1])
         weight, bias = _cast(self.inner, h.dtype)
         signal = torch.relu(_affine(weight, bias.view(1, -1, 1), h))

@@ -99,7 +99,7 @@ def _solved(problem: Problem) -> tuple[Goal, Tensor]:
     if not isinstance(f, LeastSquares | Logistic) or not isinstance(r, L1) or problem.shift is not None:
         raise ConfigError(f"training on a stream needs LASSO or logistic problems, got {problem!r}")
     exact = problem.to(dtype=torch.float64)
-    found = solve(exact, FISTA(restart=True), max_iter=6000, tol=1e-11, check_every=50)
+    found = solve(exact, FISTA(restart=True), max_iter=4000, tol=1e-11, check_every=50)
     g = exact.grad(found.x)
     lam = exact.r.lam.unsqueeze(1)  # type: ignore[attr-defined]
     slope = torch.where(found.x != 0, -lam * torch.sign(found.x), torch.maximum(torch.minimum(g, lam), -lam))

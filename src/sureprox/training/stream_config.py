@@ -31,7 +31,8 @@ class StreamConfig:
 
     def __post_init__(self) -> None:
         check_types(self)
-        at_least(self, 1, "segment", "batch", "batches", "pool", "horizon", "warm_up")
+        at_least(self, 2, "segment")  # after a single step the state still shares memory with the one before
+        at_least(self, 1, "batch", "batches", "pool", "horizon", "warm_up")
         at_least(self, 1, "validate_every", "validation", "length")
         check_common(self)
         if not 0 < self.flow < math.inf:
