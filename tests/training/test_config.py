@@ -136,6 +136,8 @@ def test_the_rate_of_a_stream_warms_up_and_follows_a_cosine():
     assert 0 < rates[-1] < 1e-4
     config_refused(lambda: StreamConfig(flow=0.0), "flow is 0.0", "> 0")
     config_refused(lambda: StreamConfig(horizon=0), "horizon is 0", "at least 1")
+    config_refused(lambda: StreamConfig(segment=1), "segment is 1", "at least 2")
+    config_refused(lambda: StreamConfig(detached=1), "detached is 1", "true or false")
 
 
 def test_ada_lista_presets_fit_their_family():

@@ -14,6 +14,9 @@ def check_types(config: Any) -> None:
             if value not in list(kind):
                 raise ConfigError(f"{name} is {value!r}; choose one of {', '.join(repr(m.value) for m in kind)}")
             object.__setattr__(config, name, kind(value))
+        elif kind is bool:
+            if not isinstance(value, bool):
+                raise ConfigError(f"{name} is {value!r}; it must be true or false")
         elif isinstance(value, bool) or not isinstance(value, int | float if kind is float else kind):
             raise ConfigError(f"{name} is {value!r}; it must be of type {kind.__name__}")
         elif kind is float:

@@ -21,6 +21,7 @@ class StreamConfig:
     warm_up: int = 60  # batches until the learning rate is at its largest; from there it follows a cosine to zero
     clip: float = 1.0  # largest norm of the gradient of the weights; 0 for no limit
     flow: float = 10.0  # largest |dl/dx| |x - x*| of an instance, against its share of the loss, at every step
+    detached: bool = True  # no gradient through the features
     validate_every: int = 250
     validation: int = 128  # problems in the fixed validation set
     length: int = 200  # iterations on them

@@ -149,7 +149,7 @@ class StreamedRun(TrainingRun):
         super().__init__(*args)
         assert isinstance(self.config, StreamConfig)
         self.stream_config = self.config
-        self.trainee = self.optimizer.sharing_weights(detached_features=True)
+        self.trainee = self.optimizer.sharing_weights(detached_features=self.config.detached)
         problems = torch.Generator(self.device).manual_seed(self.config.seed + 20_000)
         pool = solved_problems(self.family, self.config.pool, problems, self.dtype)
         self.stream = Stream(pool, self.config.batch, self.trainee)
