@@ -154,7 +154,7 @@ def test_products_with_A_are_counted():
 
 def test_a_kind_is_run_for_every_optimizer_that_is_there(tmp_path):
     torch.manual_seed(0)
-    sp.save(Sure(), tmp_path / "weights" / "sure" / "lasso")
+    sp.save(Sure(), tmp_path / "weights" / "sure" / "lasso" / "model")  # as a training run leaves it
     told = []
     battery = Battery(Plan(batch=3, most=3000), tmp_path, CPU, tmp_path / "weights", ["sure", "sure/other"])
     found = battery.run(SMALL, told.append)

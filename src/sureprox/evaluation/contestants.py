@@ -55,10 +55,12 @@ def classical(name: str, settings: Mapping[str, Any]) -> Contestant:
 
 
 def learned(name: str, device: torch.device, directory: Path | None = None) -> Contestant:
-    """A pretrained optimizer: DIRECTORY/name if that is there, else the one that ships under this name."""
+    """A pretrained optimizer: DIRECTORY/name or the run DIRECTORY/name/model if one is there, else the one that ships."""
     path: str | Path = name
-    if directory is not None and (directory / f"{name}.safetensors").is_file():
-        path = directory / name
+    own = [] if directory is None else [directory / name, directory / name / "model"]
+    found = [stem for stem in own if stem.with_name(f"{stem.name}.safetensors").is_file()]
+    if found:
+        path = found[0]
     elif name not in pretrained():
         raise UnavailableError(f"no pretrained {name}")
     card = read_card(path)
