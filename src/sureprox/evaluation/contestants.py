@@ -55,7 +55,7 @@ def classical(name: str, settings: Mapping[str, Any]) -> Contestant:
 
 
 def learned(name: str, device: torch.device, directory: Path | None = None) -> Contestant:
-    """A pretrained optimizer: DIRECTORY/name or the run DIRECTORY/name/model if one is there, else the one that ships."""
+    """A pretrained optimizer: DIRECTORY/name, or the run DIRECTORY/name/model, if there; else the one that ships."""
     path: str | Path = name
     own = [] if directory is None else [directory / name, directory / name / "model"]
     found = [stem for stem in own if stem.with_name(f"{stem.name}.safetensors").is_file()]
