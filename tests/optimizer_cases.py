@@ -26,6 +26,7 @@ from sureprox.optimizers import (
     QShrink,
     RNNProp,
     State,
+    Sure,
 )
 from sureprox.problems import Problem
 
@@ -80,6 +81,10 @@ CASES = [
     Case("certified-fista", lambda: Certified(FISTA(restart=True))),
     Case("certified-cheap", lambda: CertifiedCheap(calm(GoMathL2O(hidden=HIDDEN)))),
     Case("ada-lista", lambda: AdaLISTA(M, layers=5), families=("lasso",)),
+    Case("sure", lambda: Sure(coordinate=HIDDEN, instance=6)),
+    Case("sure-conjugate", lambda: Sure(coordinate=HIDDEN, instance=6, conjugate=True)),
+    Case("sure-light", lambda: Sure(coordinate=0, instance=6)),
+    Case("sure-light-conjugate", lambda: Sure(coordinate=0, instance=6, conjugate=True)),
 ]
 
 
@@ -87,7 +92,8 @@ def calm(optimizer: LearnedOptimizer, seed: int = 0, q_bias: float = -8.0) -> Le
     """Random weights under which every path stays bounded, so that rounding is not amplified.
 
     With the usual random weights Q is about 1, while the LH and STD maps feed back L (x - x+): those paths diverge.
-    Here the heads vary little around R = 1/L, a small Q (`q_bias`), B = 0.3 and a = 0.5; ADA-LISTA stays near ISTA.
+    Here the heads vary little around R = 1/L, a small Q (`q_bias`), B = 0.3 and a = 0.5; Sure stays near
+    restarted FISTA, ADA-LISTA near ISTA.
     """
     generator = torch.Generator().manual_seed(seed)
     centre = {"Q": q_bias, "B": -1.0, "a": -1.0}
@@ -96,6 +102,8 @@ def calm(optimizer: LearnedOptimizer, seed: int = 0, q_bias: float = -8.0) -> Le
             noise = torch.randn(value.shape, generator=generator, dtype=F64).to(value.dtype)
             if isinstance(optimizer, AdaLISTA):
                 value.add_(0.02 * noise if value.ndim else 0.002 * noise)
+            elif isinstance(optimizer, Sure) and name.startswith(("network.heads.", "network.out.")):
+                value.copy_(0.1 * noise - (0.2 if name.endswith("bias") else 0.0))
             elif ".heads." in name:
                 head = name.split(".")[-2]
                 value.copy_(0.1 * noise + (centre.get(head, 0.0) if name.endswith("bias") else 0.0))

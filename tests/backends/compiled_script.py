@@ -8,9 +8,12 @@ import torch
 from torch import Tensor
 
 from sureprox.backends import Compiled
-from sureprox.optimizers import ISTA
+from sureprox.optimizers import ISTA, Sure
+from sureprox.problems import LogisticMixture
 from sureprox.training import Loss, train
+from sureprox.training.goal import solved_problems
 from sureprox.training.segment import meta_gradients
+from sureprox.training.streamed import gap_step, unrolled
 from training_cases import LASSO, LOGISTIC, flat, network, of_kind, small_config
 
 torch.set_num_threads(1)
@@ -80,11 +83,29 @@ def training() -> None:
         assert abs(ours - theirs) <= 1e-5 * abs(theirs), losses
 
 
+def streamed() -> None:
+    """A segment of Sure's training, with limited gradients."""
+    family, generator = LogisticMixture(m=16, n=6), torch.Generator().manual_seed(1)
+    goal = solved_problems(family, 6, generator, torch.float64)
+    optimizer = Sure(coordinate=3, instance=4, conjugate=True).double()
+    trainee = optimizer.sharing_weights(detached_features=True)
+    state = trainee.init(goal.problem, family.start(len(goal.best), generator, torch.float64))
+    seen = []
+    for step in (gap_step, torch.compile(gap_step, fullgraph=True, dynamic=False)):
+        gaps, after = unrolled(step, trainee, goal, state, 3, flow=10.0)
+        gradients = torch.autograd.grad(gaps.mean(), list(optimizer.parameters()))
+        seen.append((gaps.detach(), flat(gradients), after.x.detach()))
+    for ours, theirs in zip(*seen, strict=True):
+        assert float((ours - theirs).norm() / theirs.norm()) <= 1e-8
+    assert float(seen[0][1].norm()) > 1e-4
+
+
 COMPARISONS = {
     "steps": steps,
     "gradients-float32": lambda: gradients(torch.float32, 1e-3),
     "gradients-float64": lambda: gradients(torch.float64, 1e-9),
     "training": training,
+    "streamed": streamed,
 }
 
 if __name__ == "__main__":

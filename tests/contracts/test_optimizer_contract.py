@@ -176,7 +176,7 @@ def test_a_given_step_size_is_used_and_the_default_is_one_over_l(case, family):
     given = torch.tensor([0.1, 0.2, 0.05], dtype=F64)
     walked = states(problem, optimizer, x0, 2, step_size=given)
     assert all(torch.equal(state.step_size, given) for state in walked)
-    uses_l = case.name.startswith(("ista", "fista", "go-math", "l2o-pa", "certified"))
+    uses_l = case.name.startswith(("ista", "fista", "go-math", "l2o-pa", "certified", "sure"))
     default = path(problem, optimizer, x0, 2)
     assert (gap(walked[-1].x, default[-1]) > 1e-6) == uses_l
     if uses_l:

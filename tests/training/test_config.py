@@ -15,6 +15,7 @@ from sureprox.training import (
     LayerwiseConfig,
     Loss,
     Recipe,
+    StreamConfig,
     TrainingConfig,
     preset,
     preset_names,
@@ -83,9 +84,10 @@ def test_defaults_are_setting_7():
 
 
 def test_preset_names_are_all_presets():
-    assert preset_names() == [f"lasso-{i}" for i in range(1, 25)] + ["logistic", "tiny"]
+    streams = ["sure-lasso", "sure-lasso-tall", "sure-logistic", "sure-tiny"]
+    assert preset_names() == [f"lasso-{i}" for i in range(1, 25)] + ["logistic", "tiny", *streams]
     for name in preset_names():
-        assert preset(name).optimizer == "go-math-l2o"
+        assert preset(name).optimizer == ("sure" if name in streams else "go-math-l2o")
 
 
 @pytest.mark.parametrize("name", ["lasso-7", "logistic", "tiny"])
@@ -114,6 +116,28 @@ def test_the_memory_of_a_preset_is_random_in_use_as_in_training(kind):
     recipe = preset("lasso-7", kind)
     assert recipe.arguments == {"initial_state": "random"}
     assert recipe.training.initial_state == "paper"
+
+
+def test_sure_has_presets_of_its_own():
+    recipe = preset("sure-lasso", coordinate=0, conjugate=True)
+    assert isinstance(recipe.training, StreamConfig)
+    assert recipe.build().arguments == {"coordinate": 0, "instance": 32, "conjugate": True}
+    config_refused(lambda: preset("lasso-7", "sure"), "'lasso-7' is not for sure", "sure-lasso")
+    config_refused(lambda: preset("sure-lasso", "l2o-pa"), "'sure-lasso' is not for l2o-pa")
+
+
+def test_the_rate_of_a_stream_warms_up_and_follows_a_cosine():
+    config = StreamConfig(batches=1000, warm_up=10, learning_rate=0.004)
+    rates = [config.rate(batch) for batch in range(1000)]
+    assert rates[0] == pytest.approx(0.0004)
+    assert max(rates) == pytest.approx(0.004, rel=1e-3)
+    assert rates.index(max(rates)) == 9
+    assert rates[500] == pytest.approx(0.004 * (0.995 / 2 + 0.005))
+    assert 0 < rates[-1] < 1e-4
+    config_refused(lambda: StreamConfig(flow=0.0), "flow is 0.0", "> 0")
+    config_refused(lambda: StreamConfig(horizon=0), "horizon is 0", "at least 1")
+    config_refused(lambda: StreamConfig(segment=1), "segment is 1", "at least 2")
+    config_refused(lambda: StreamConfig(detached=1), "detached is 1", "true or false")
 
 
 def test_ada_lista_presets_fit_their_family():

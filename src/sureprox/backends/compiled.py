@@ -37,8 +37,8 @@ class Compiled(Optimizer[S]):
 
     def __init__(self, optimizer: Optimizer[S], mode: str | None = None) -> None:
         self.inner = optimizer
-        self._step = torch.compile(_with_own_code(_step), fullgraph=True, dynamic=False, mode=mode)
-        self._observed = torch.compile(_with_own_code(_observed_step), fullgraph=True, dynamic=False, mode=mode)
+        self._step = torch.compile(with_own_code(_step), fullgraph=True, dynamic=False, mode=mode)
+        self._observed = torch.compile(with_own_code(_observed_step), fullgraph=True, dynamic=False, mode=mode)
 
     def init(self, problem: Problem, x0: Tensor, **options: Any) -> S:
         return self.inner.init(problem, x0, **options)
@@ -71,7 +71,7 @@ def _observed_step(
     return objective, tuple(getattr(after, name) for name in names)
 
 
-def _with_own_code(function: Callable[..., T]) -> Callable[..., T]:
+def with_own_code(function: Callable[..., T]) -> Callable[..., T]:
     """A copy of `function`: torch.compile counts recompilations per code object, and each optimizer has its own."""
     assert isinstance(function, FunctionType)
     return FunctionType(function.__code__.replace(), function.__globals__)

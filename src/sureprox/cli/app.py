@@ -64,7 +64,9 @@ def models(
 def train(
     preset: Annotated[str | None, typer.Option(help="Training setting; lasso-7 by default.")] = None,
     list_presets: Annotated[bool, typer.Option("--list-presets", help="Show the presets and exit.")] = False,
-    optimizer: Annotated[str | None, typer.Option(help="Kind of optimizer; go-math-l2o by default.")] = None,
+    optimizer: Annotated[
+        str | None, typer.Option(help="Kind of optimizer; go-math-l2o by default, sure for the presets of sure.")
+    ] = None,
     argument: Annotated[
         list[str] | None,
         typer.Option(metavar="KEY=VALUE", help="Argument of the optimizer, such as gradient_map=std; repeatable."),
@@ -161,3 +163,41 @@ def audit(
 
     torch.set_num_threads(1)
     run_audit(model or [], scenario or [], out, instances, iterations, trials, seed)
+
+
+bench = typer.Typer(help="Measure optimizers against each other.", no_args_is_help=True)
+app.add_typer(bench, name="bench")
+
+
+@bench.command()
+def battery(
+    quick: Annotated[bool, typer.Option("--quick", help="Few instances of each kind: minutes on a CPU.")] = False,
+    kinds: Annotated[
+        str | None, typer.Option(metavar="NAME,...", help="Kinds of problem; also all-lasso, all-logistic.")
+    ] = None,
+    batch: Annotated[int | None, typer.Option(min=1, help="Instances of each kind; 64 by default.")] = None,
+    models: Annotated[
+        str | None, typer.Option(metavar="NAME,...", help="Learned optimizers: go-math-l2o, l2o-pa, sure, sure-light.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the problems and starting points.")] = 0,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    weights: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Models to take before those of the package: DIR/KIND/NAME.")
+    ] = None,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Records, table and figure.")] = Path("out/battery"),
+    figures_only: Annotated[bool, typer.Option("--figures-only", help="From records, compute nothing.")] = False,
+) -> None:
+    """Iterations, products with A and seconds to 1e-3, 1e-6 and 1e-9 on many kinds of problem."""
+    from sureprox.cli.bench import run_battery
+
+    run_battery(
+        [name for name in (kinds or "").split(",") if name],
+        [name for name in (models or "").split(",") if name],
+        out,
+        quick=quick,
+        batch=batch,
+        seed=seed,
+        device=device,
+        weights=weights,
+        figures_only=figures_only,
+    )

@@ -19,8 +19,9 @@ from sureprox.training import Recipe, TrainingResult, preset, preset_names, read
 from sureprox.training import train as run_training
 from sureprox.training.config import override
 from sureprox.training.events import Event
+from sureprox.training.stream_config import STREAMS
 
-PRESET, OPTIMIZER = "lasso-7", "go-math-l2o"
+PRESET = "lasso-7"
 DEVICES = ("auto", "cpu", "cuda")
 INTERRUPTED = 130  # what shells report for a command ended by Ctrl-C
 LINES = 50  # progress lines of a whole run where there is no terminal
@@ -61,7 +62,7 @@ def choose(
 ) -> tuple[Recipe, str]:
     """The recipe that the options describe, and the name of its preset or file."""
     if config is None:
-        recipe = preset(name or PRESET, optimizer or OPTIMIZER, **pairs("--argument", arguments))
+        recipe = preset(name or PRESET, optimizer, **pairs("--argument", arguments))
     elif name is None and optimizer is None and not arguments:
         recipe = read_recipe(config)
     else:
@@ -75,13 +76,17 @@ def list_presets(optimizer: str | None) -> None:
     shown: tuple[str, ...] = ("segment", "length", "batch", "batches", "epochs", "loss", "learning_rate")
     if optimizer == "ada-lista":
         shown = ("layers", "steps", "batch", "pool", "learning_rate")
+    elif optimizer == "sure":
+        shown = ("segment", "horizon", "batch", "batches", "pool", "learning_rate")
     table = new_table("preset", "problems", *(key.removeprefix("learning_") for key in shown))
     for name in preset_names():
-        if (name, optimizer) == ("logistic", "ada-lista"):  # the one that does not exist
+        if (name, optimizer) == ("logistic", "ada-lista"):  # there is no such preset,
             continue
-        recipe = preset(name, optimizer or OPTIMIZER)
+        if optimizer is not None and (name in STREAMS) != (optimizer == "sure"):  # nor are there these
+            continue
+        recipe = preset(name, optimizer)
         family: Any = recipe.family
-        cells = [str(getattr(recipe.training, key)) for key in shown]
+        cells = [str(getattr(recipe.training, key, "")) for key in shown]
         table.add_row(name, f"{family.name} {family.m} x {family.n}", *cells)
     table_console().print(table)
 

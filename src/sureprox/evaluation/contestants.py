@@ -46,6 +46,7 @@ class Contestant:
     optimizer: Optimizer[Any]
     settings: Mapping[str, Any]
     weights: str | None = None  # sha256
+    path: str | Path | None = None  # of the weights
 
 
 def classical(name: str, settings: Mapping[str, Any]) -> Contestant:
@@ -54,14 +55,16 @@ def classical(name: str, settings: Mapping[str, Any]) -> Contestant:
 
 
 def learned(name: str, device: torch.device, directory: Path | None = None) -> Contestant:
-    """A pretrained optimizer: DIRECTORY/name if that is there, else the one that ships under this name."""
+    """A pretrained optimizer: DIRECTORY/name, or the run DIRECTORY/name/model, if there; else the one that ships."""
     path: str | Path = name
-    if directory is not None and (directory / f"{name}.safetensors").is_file():
-        path = directory / name
+    own = [] if directory is None else [directory / name, directory / name / "model"]
+    found = [stem for stem in own if stem.with_name(f"{stem.name}.safetensors").is_file()]
+    if found:
+        path = found[0]
     elif name not in pretrained():
         raise UnavailableError(f"no pretrained {name}")
     card = read_card(path)
-    return Contestant(name, load(path, device), card.arguments, card.sha256)
+    return Contestant(name, load(path, device), card.arguments, card.sha256, path)
 
 
 def require_fit(contestant: Contestant, problem: Problem) -> None:

@@ -11,6 +11,7 @@ from sureprox.optimizers.guaranteed import Track
 from sureprox.optimizers.l2o_pa import L2OPA
 from sureprox.optimizers.learned import LearnedOptimizer
 from sureprox.optimizers.lstm import InitialState
+from sureprox.optimizers.sure import Sure
 from sureprox.optimizers.weights import Card, from_released, load, pretrained, read_card, save
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "QShrink",
     "RNNProp",
     "State",
+    "Sure",
     "Track",
     "from_released",
     "load",

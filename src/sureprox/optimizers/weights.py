@@ -19,8 +19,9 @@ from sureprox.optimizers.black_box import L2ODM, RNNProp
 from sureprox.optimizers.go_math_l2o import GoMathL2O
 from sureprox.optimizers.l2o_pa import L2OPA
 from sureprox.optimizers.learned import LearnedOptimizer
+from sureprox.optimizers.sure import Sure
 
-KINDS: dict[str, type[LearnedOptimizer[Any]]] = {c.kind: c for c in (GoMathL2O, L2OPA, L2ODM, RNNProp, AdaLISTA)}
+KINDS: dict[str, type[LearnedOptimizer[Any]]] = {c.kind: c for c in (GoMathL2O, L2OPA, L2ODM, RNNProp, AdaLISTA, Sure)}
 PRETRAINED = Path(__file__).parent / "pretrained"
 FORMAT = 1
 

@@ -1,6 +1,7 @@
 """What is minimised: smooth parts, penalties, problems, families of random problems, and problems from real data."""
 
 from sureprox.problems.families import Family, LassoFamily, LogisticFamily
+from sureprox.problems.mixtures import LassoMixture, LogisticMixture
 from sureprox.problems.penalties import L1, Penalty, Zero
 from sureprox.problems.problem import Problem, lasso, logistic
 from sureprox.problems.real import RealData, ionosphere, patches, spambase
@@ -10,9 +11,11 @@ __all__ = [
     "L1",
     "Family",
     "LassoFamily",
+    "LassoMixture",
     "LeastSquares",
     "Logistic",
     "LogisticFamily",
+    "LogisticMixture",
     "Penalty",
     "Problem",
     "RealData",

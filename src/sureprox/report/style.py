@@ -21,6 +21,8 @@ class Style:
 
 
 BY_LABEL = {  # who appears in many figures looks the same in all of them
+    "Sure": Style(GREEN, SOLID, "*", 2.6),
+    "Sure light": Style(GREEN, DASHED, "p"),
     "GO-Math-L2O": Style(RED, SOLID, "o", 2.2),
     "L2O-PA": Style(BLUE, LONG, "s"),
     "FISTA with restart": Style(BLACK, DASH_DOT, "D"),

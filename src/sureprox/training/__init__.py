@@ -13,11 +13,13 @@ from sureprox.training.config import (
 )
 from sureprox.training.events import read_log
 from sureprox.training.run import TrainingResult
+from sureprox.training.stream_config import StreamConfig
 
 __all__ = [
     "LayerwiseConfig",
     "Loss",
     "Recipe",
+    "StreamConfig",
     "TrainingConfig",
     "TrainingResult",
     "preset",

@@ -7,19 +7,21 @@ from typing import Any
 import torch
 
 from sureprox.errors import ConfigError
-from sureprox.optimizers import AdaLISTA, LearnedOptimizer
+from sureprox.optimizers import AdaLISTA, LearnedOptimizer, Sure
 from sureprox.problems import Family, LogisticFamily
-from sureprox.training.config import FAMILIES, LayerwiseConfig, Recipe, TrainingConfig
+from sureprox.training.config import FAMILIES, Config, LayerwiseConfig, Recipe, TrainingConfig
 from sureprox.training.events import Listener
 from sureprox.training.layerwise import LayerwiseRun
-from sureprox.training.run import TrainingResult
+from sureprox.training.run import TrainingResult, TrainingRun
+from sureprox.training.stream_config import StreamConfig
+from sureprox.training.streamed import StreamedRun
 from sureprox.training.unrolled import BACKENDS, UnrolledRun
 
 
 def train(
     optimizer: LearnedOptimizer[Any],
     family: Family | str,
-    config: TrainingConfig | LayerwiseConfig,
+    config: Config,
     out: str | Path | None = None,
     *,
     device: torch.device | str | None = None,
@@ -39,7 +41,7 @@ def train(
     """
     if not isinstance(optimizer, LearnedOptimizer):
         raise ConfigError(f"optimizer is a {type(optimizer).__name__}, which has no weights to train")
-    if not isinstance(config, TrainingConfig | LayerwiseConfig):
+    if not isinstance(config, Config):
         raise ConfigError(f"config is a {type(config).__name__}; pass a TrainingConfig or use sureprox.training.preset")
     if isinstance(family, str) and family not in FAMILIES:
         raise ConfigError(f"family is {family!r}; choose one of {', '.join(sorted(FAMILIES))}, or pass a Family")
@@ -52,13 +54,20 @@ def train(
     place = _device(device)
     recipe = Recipe(optimizer.kind, optimizer.arguments, problems, config)
     common = (recipe, optimizer, place, _directory(out), list(listeners), tensorboard)
-    run = LayerwiseRun(*common) if isinstance(optimizer, AdaLISTA) else UnrolledRun(backend, *common)
+    run: TrainingRun
+    if isinstance(optimizer, AdaLISTA):
+        run = LayerwiseRun(*common)
+    elif isinstance(optimizer, Sure):
+        run = StreamedRun(backend, *common)
+    else:
+        run = UnrolledRun(backend, *common)
     return run.go()
 
 
-def _check_fit(optimizer: LearnedOptimizer[Any], family: Family, config: TrainingConfig | LayerwiseConfig) -> None:
-    """Ada-LISTA needs a LayerwiseConfig with its layers and LASSO with its rows, all others a TrainingConfig."""
-    wanted = LayerwiseConfig if isinstance(optimizer, AdaLISTA) else TrainingConfig
+def _check_fit(optimizer: LearnedOptimizer[Any], family: Family, config: Config) -> None:
+    """Sure needs a StreamConfig, Ada-LISTA a LayerwiseConfig with its layers and LASSO, others a TrainingConfig."""
+    special: dict[type[Any], type[Any]] = {AdaLISTA: LayerwiseConfig, Sure: StreamConfig}
+    wanted = special.get(type(optimizer), TrainingConfig)
     if not isinstance(config, wanted):
         raise ConfigError(f"{optimizer.kind} is trained with a {wanted.__name__}, not a {type(config).__name__}")
     if isinstance(optimizer, AdaLISTA) and isinstance(config, LayerwiseConfig):

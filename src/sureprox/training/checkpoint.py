@@ -1,7 +1,7 @@
 """Everything needed to go on exactly where a run was, in one file that is either whole or absent."""
 
 import io
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,7 @@ class Checkpoint:
     best_weights: dict[str, Tensor]
     meta: dict[str, Tensor]
     generator: Tensor
+    stream: dict[str, Tensor] = field(default_factory=dict)  # of runs whose problems live longer than a batch
 
     def save(self, path: Path) -> None:
         buffer = io.BytesIO()

@@ -1,20 +1,23 @@
 """What a training run is: a frozen config, the recipe around it, presets, and their TOML form."""
 
-import difflib
 import inspect
 import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
 from sureprox.errors import ConfigError, SureproxError
 from sureprox.optimizers import InitialState, LearnedOptimizer
 from sureprox.optimizers.weights import KINDS, build
-from sureprox.problems import Family, LassoFamily, LogisticFamily
+from sureprox.problems import Family, LassoFamily, LassoMixture, LogisticFamily, LogisticMixture
+from sureprox.training.config_checks import at_least, check_common, check_types, suggest
+from sureprox.training.stream_config import STREAMS, StreamConfig
 
-FAMILIES: dict[str, type[Any]] = {family.name: family for family in (LassoFamily, LogisticFamily)}
+FAMILIES: dict[str, type[Any]] = {
+    family.name: family for family in (LassoFamily, LogisticFamily, LassoMixture, LogisticMixture)
+}
 
 
 class Loss(StrEnum):
@@ -52,9 +55,9 @@ class TrainingConfig:
     dtype: str = "float32"
 
     def __post_init__(self) -> None:
-        _check_types(self)
-        _at_least(self, 1, "segment", "length", "batch", "batches", "epochs", "validate_every", "validation")
-        _check_common(self)
+        check_types(self)
+        at_least(self, 1, "segment", "length", "batch", "batches", "epochs", "validate_every", "validation")
+        check_common(self)
         if self.initial_state not in list(InitialState):
             known = ", ".join(repr(kind.value) for kind in InitialState)
             raise ConfigError(f"initial_state is {self.initial_state!r}; choose one of {known}")
@@ -91,9 +94,9 @@ class LayerwiseConfig:
     dtype: str = "float32"
 
     def __post_init__(self) -> None:
-        _check_types(self)
-        _at_least(self, 1, "layers", "steps", "batch", "pool", "validate_every", "validation")
-        _check_common(self)
+        check_types(self)
+        at_least(self, 1, "layers", "steps", "batch", "pool", "validate_every", "validation")
+        check_common(self)
         if not 0 < self.decay <= 1:
             raise ConfigError(f"decay is {self.decay}; it must lie in (0, 1]")
 
@@ -111,6 +114,9 @@ class LayerwiseConfig:
         return self.learning_rate * self.decay ** self.position(batch)[1]
 
 
+Config = TrainingConfig | LayerwiseConfig | StreamConfig
+
+
 @dataclass(frozen=True)
 class Recipe:
     """Everything that defines a training run: which optimizer, on which problems, how."""
@@ -118,7 +124,7 @@ class Recipe:
     optimizer: str
     arguments: dict[str, Any]
     family: Family
-    training: TrainingConfig | LayerwiseConfig
+    training: Config
 
     def build(self) -> LearnedOptimizer[Any]:
         """A fresh optimizer; its initial weights are drawn from torch's default generator."""
@@ -142,7 +148,7 @@ def family_dict(family: Family) -> dict[str, Any]:
     return {"name": name} | (asdict(family) if is_dataclass(family) else {})
 
 
-def config_dict(config: TrainingConfig | LayerwiseConfig) -> dict[str, Any]:
+def config_dict(config: Config) -> dict[str, Any]:
     return {key: value.value if isinstance(value, StrEnum) else value for key, value in asdict(config).items()}
 
 
@@ -162,22 +168,31 @@ def settings() -> dict[int, TrainingConfig]:
 
 
 def preset_names() -> list[str]:
-    return [f"lasso-{number}" for number in settings()] + ["logistic", "tiny"]
+    return [f"lasso-{number}" for number in settings()] + ["logistic", "tiny", *STREAMS]
 
 
-def preset(name: str, optimizer: str = "go-math-l2o", /, **arguments: Any) -> Recipe:
+def preset(name: str, optimizer: str | None = None, /, **arguments: Any) -> Recipe:
     """The paper's recipe for one optimizer: "lasso-1" ... "lasso-24" (7 is the default), "logistic", "tiny".
+
+    Those whose name begins with "sure-" are for Sure, and no others are; without `optimizer` these are for GO-Math-L2O.
 
     As in the paper the gradient is clipped for GO-Math-L2O only, the memory of the LSTM starts from a standard normal
     draw, and logistic problems use the learning rate 0.003 and the softplus activations.
     """
     if name not in preset_names():
-        raise ConfigError(f"preset is {name!r}; {_suggest(name, preset_names())}")
+        raise ConfigError(f"preset is {name!r}; {suggest(name, preset_names())}")
+    if optimizer is None:
+        optimizer = "sure" if name in STREAMS else "go-math-l2o"
     if optimizer not in list(KINDS):
-        raise ConfigError(f"optimizer is {optimizer!r}; {_suggest(optimizer, sorted(KINDS))}")
+        raise ConfigError(f"optimizer is {optimizer!r}; {suggest(optimizer, sorted(KINDS))}")
     _known("arguments", arguments, list(inspect.signature(KINDS[optimizer]).parameters))
+    if (name in STREAMS) != (optimizer == "sure"):
+        raise ConfigError(f"preset {name!r} is not for {optimizer}; sure is trained by one of {', '.join(STREAMS)}")
+    if name in STREAMS:
+        return Recipe(optimizer, arguments, *STREAMS[name])
     clip = 1.0 if optimizer == "go-math-l2o" else 0.0
     family: Any
+    config: TrainingConfig
     if name == "logistic":
         if optimizer == "ada-lista":
             raise ConfigError("ada-lista is for LASSO only; choose a lasso preset")
@@ -217,54 +232,24 @@ def read_recipe(path: str | Path) -> Recipe:
         if not isinstance(content.get(key, {}), dict):
             raise ConfigError(f"config key {key!r} must be a table: [{key}]")
     arguments, training = content.get("arguments", {}), content.get("training", {})
-    base = preset(content.get("preset", "lasso-7"), content.get("optimizer", "go-math-l2o"), **arguments)
+    base = preset(content.get("preset", "lasso-7"), content.get("optimizer"), **arguments)
     family = _family(content.get("family", {}), base.family)
     if base.optimizer == "ada-lista":
         base = replace(base, arguments={**base.arguments, "m": arguments.get("m", family.m)})
     return replace(base, family=family, training=override(base.training, training))
 
 
-def override(config: TrainingConfig | LayerwiseConfig, changes: Mapping[str, Any]) -> TrainingConfig | LayerwiseConfig:
+def override(config: Config, changes: Mapping[str, Any]) -> Config:
     """The config with these values in place of its own; an unknown key is an error."""
     _known("training", changes, [f.name for f in fields(config)])
     return replace(config, **changes)
-
-
-def _check_types(config: Any) -> None:
-    for name, kind in get_type_hints(type(config)).items():
-        value = getattr(config, name)
-        if kind is Loss:
-            if value not in list(Loss):
-                raise ConfigError(f"{name} is {value!r}; choose one of {', '.join(repr(m.value) for m in Loss)}")
-            object.__setattr__(config, name, Loss(value))
-        elif isinstance(value, bool) or not isinstance(value, int | float if kind is float else kind):
-            raise ConfigError(f"{name} is {value!r}; it must be of type {kind.__name__}")
-        elif kind is float:
-            object.__setattr__(config, name, float(value))
-
-
-def _at_least(config: Any, least: int, *names: str) -> None:
-    for name in names:
-        if getattr(config, name) < least:
-            raise ConfigError(f"{name} is {getattr(config, name)}; it must be at least {least}")
-
-
-def _check_common(config: Any) -> None:
-    _at_least(config, 1, "checkpoint_every")
-    _at_least(config, 0, "max_failures", "seed")
-    if not 0 < config.learning_rate < float("inf"):
-        raise ConfigError(f"learning_rate is {config.learning_rate}; it must be a number > 0")
-    if not 0 <= config.clip < float("inf"):
-        raise ConfigError(f"clip is {config.clip}; it must be >= 0, and 0 means no limit")
-    if config.dtype not in ("float32", "float64"):
-        raise ConfigError(f"dtype is {config.dtype!r}; choose 'float32' or 'float64'")
 
 
 def _family(table: Mapping[str, Any], default: Any) -> Any:
     numbers = {key: value for key, value in table.items() if key != "name"}
     name = table.get("name", default.name)
     if name not in list(FAMILIES):
-        raise ConfigError(f"family is {name!r}; {_suggest(name, sorted(FAMILIES))}")
+        raise ConfigError(f"family is {name!r}; {suggest(name, sorted(FAMILIES))}")
     known = {f.name: f.type for f in fields(FAMILIES[name])}
     _known("family", numbers, list(known))
     for key, value in numbers.items():
@@ -280,9 +265,4 @@ def _family(table: Mapping[str, Any], default: Any) -> Any:
 def _known(where: str, table: Mapping[str, Any], known: list[str]) -> None:
     for key in table:
         if key not in known:
-            raise ConfigError(f"unknown {where} key {key!r}; {_suggest(key, known)}")
-
-
-def _suggest(word: Any, known: list[str]) -> str:
-    close = difflib.get_close_matches(str(word), known, n=1)
-    return f"did you mean {close[0]!r}?" if close else f"choose one of {', '.join(known)}"
+            raise ConfigError(f"unknown {where} key {key!r}; {suggest(key, known)}")

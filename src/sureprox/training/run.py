@@ -72,6 +72,7 @@ class TrainingRun(ABC):
         self.progress = Progress()
         self.best_weights = self._weights()
         self.stop = threading.Event()
+        self.resumed: dict[str, Tensor] = {}  # `stream_state` of the checkpoint
         self._resume()
         self.log = JsonLog(out / "log.jsonl", self.progress.log_bytes) if out else None
         self.files: list[JsonLog | TensorBoard] = [self.log] if self.log else []
@@ -94,6 +95,10 @@ class TrainingRun(ABC):
     def generator_state(self) -> Tensor:
         """From where the next batch is drawn."""
         return self.generator.get_state()
+
+    def stream_state(self) -> dict[str, Tensor]:
+        """What else the next batch depends on, on the CPU."""
+        return {}
 
     def go(self) -> TrainingResult:
         config, progress = self.config, self.progress
@@ -220,6 +225,7 @@ class TrainingRun(ABC):
             best_weights=self.best_weights,
             meta={name: value.cpu() for name, value in self.meta.state().items()},
             generator=self.generator_state(),
+            stream=self.stream_state(),
         ).save(self.out / "checkpoint.pt")
 
     def _resume(self) -> None:
@@ -229,7 +235,7 @@ class TrainingRun(ABC):
         self._take(found.weights)
         self.meta.load({name: value.to(self.device) for name, value in found.meta.items()})
         self.generator.set_state(found.generator)
-        self.progress, self.best_weights = found.progress, found.best_weights
+        self.progress, self.best_weights, self.resumed = found.progress, found.best_weights, found.stream
 
 
 @contextlib.contextmanager

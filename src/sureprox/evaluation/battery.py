@@ -1,0 +1,241 @@
+"""The battery: how many iterations each optimizer needs on each kind of problem, instance by instance."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sureprox.backends import faster
+from sureprox.errors import InputError
+from sureprox.evaluation.battery_kinds import KINDS, Kind
+from sureprox.evaluation.battery_records import LEVELS, KindRecord
+from sureprox.evaluation.contestants import Contestant, UnavailableError, classical, learned, stepper
+from sureprox.evaluation.datasets import Dataset, Instances, solved
+from sureprox.evaluation.metrics import gap_scale, relative_gap
+from sureprox.evaluation.records import circumstances
+from sureprox.optimizers import Optimizer, read_card
+from sureprox.problems import Logistic, Problem
+from sureprox.solve import iterate
+from sureprox.types import Vectors
+
+SEEDS = 5_000_000  # added to the seed, so that no problem of a training run or of a figure comes back
+BASELINE = "fista-restart"
+CLASSICAL = {"fista": {"restart": False}, BASELINE: {"restart": True}}
+LEARNED = {  # name of a column: the model, by the family of the kind
+    "go-math-l2o": "go-math-l2o/{}",
+    "l2o-pa": "l2o-pa/{}",
+    "sure": "sure/{}",
+    "sure-light": "sure/{}-light",
+}
+PATIENCE = 3.0  # nobody is given more iterations than this many times what the slowest instance of the baseline needs
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How much is run."""
+
+    batch: int = 64
+    most: int = 20_000  # iterations of the baseline
+    seed: int = 0
+    repeats: int = 3  # of the timing, of which the quickest counts
+    dtype: str = "float32"
+
+
+QUICK = Plan(batch=4, most=4_000, repeats=1)
+
+
+def draw(kind: Kind, count: int, seed: int) -> Instances:
+    """`count` instances (or as many as there are), rounded to float32 so that they are exact in both precisions."""
+    generator = torch.Generator().manual_seed(SEEDS + seed)
+    found = kind.sample(min(count, kind.largest), generator)
+    problem, start = found.problem.to(dtype=torch.float32), found.start.float()
+    return Instances(kind.name, found.origin, problem.to(dtype=torch.float64), start.double())
+
+
+def contestant(name: str, family: str, device: torch.device, weights: Path | None = None) -> Contestant:
+    """By the name of a column of the table: a classical one, one of `LEARNED`, or KIND/NAME for any other model."""
+    if name in CLASSICAL:
+        return classical(name, CLASSICAL[name])
+    if name not in LEARNED and "/" not in name:
+        raise InputError(f"no optimizer {name!r}; choose from {', '.join(LEARNED)}, or name a model as KIND/NAME")
+    return learned(LEARNED.get(name, name).format(family), device, weights)
+
+
+class Battery:
+    """Runs kinds one after the other; F* is kept in the directory `cache`."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        cache: Path,
+        device: torch.device,
+        weights: Path | None = None,
+        names: Sequence[str] = tuple(LEARNED),
+    ) -> None:
+        if plan.batch < 1 or plan.most < 1:
+            raise InputError(f"batch is {plan.batch} and most {plan.most}; both must be at least 1")
+        self.plan = plan
+        self.cache = cache
+        self.device = device
+        self.weights = weights
+        self.names = [BASELINE, *(name for name in (*CLASSICAL, *names) if name != BASELINE)]
+
+    def run(self, kind: Kind, told: Callable[[KindRecord | str], None] = lambda record: None) -> list[KindRecord]:
+        """One record for each optimizer, the baseline first; an optimizer without weights is left out, and told."""
+        data = solved(draw(kind, self.plan.batch, self.plan.seed), self.cache, self.device)
+        records: list[KindRecord] = []
+        most = self.plan.most
+        for name in self.names:
+            try:
+                found = contestant(name, kind.family, self.device, self.weights)
+            except UnavailableError as error:
+                told(str(error))
+                continue
+            records.append(self._record(kind, name, found, data, most))
+            if name == BASELINE:
+                slowest = max(records[0].iterations[LEVELS[-1]], key=lambda k: most if k is None else k) or most
+                most = min(most, int(PATIENCE * slowest) + 50)
+            told(records[-1])
+        return records
+
+    def _record(self, kind: Kind, name: str, found: Contestant, data: Dataset, most: int) -> KindRecord:
+        dtype: torch.dtype = getattr(torch, self.plan.dtype)
+        problem = faster(data.problem.to(dtype=dtype))
+        step_size = _step_size(found, problem)
+        optimizer = stepper(found.optimizer, self.device, dtype)
+        start, step = count_products(optimizer, problem, data.start.to(dtype), step_size)
+        hits = first_hits(optimizer, problem, data, dtype, step_size, most)
+        iterations = {level: [None if k < 0 else k for k in row.tolist()] for level, row in hits.items()}
+        typical = KindRecord.quantile_of(iterations[1e-6], 0.5)
+        return KindRecord(
+            kind=kind.name,
+            family=kind.family,
+            trained=kind.trained,
+            optimizer=name,
+            weights=found.weights,
+            origin=data.instances.origin,
+            seed=SEEDS + self.plan.seed,
+            instances=data.problem.batch,
+            size=(getattr(data.problem.f, "m", 0), data.problem.n),
+            precision=data.precision,
+            dtype=self.plan.dtype,
+            most=most,
+            products_at_start=start,
+            products=step,
+            seconds=None if typical is None else self._seconds(optimizer, problem, data, dtype, step_size, typical),
+            iterations=iterations,
+            **circumstances(self.device),
+        )
+
+    def _seconds(
+        self,
+        optimizer: Optimizer[Any],
+        problem: Problem,
+        data: Dataset,
+        dtype: torch.dtype,
+        step_size: Tensor | None,
+        steps: int,
+    ) -> float:
+        """Of so many steps of the whole batch, and nothing else."""
+        state = optimizer.init(problem, data.start.to(dtype), step_size=step_size)
+        times = []
+        with torch.no_grad():
+            optimizer.step(problem, state)  # not timed: the first step may compile and allocate
+            for _ in range(self.plan.repeats):
+                self._wait()
+                began = time.perf_counter()
+                for _after in iterate(problem, optimizer, state, steps):
+                    pass
+                self._wait()
+                times.append(time.perf_counter() - began)
+        return min(times)
+
+    def _wait(self) -> None:
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+
+
+@torch.no_grad()
+def first_hits(
+    optimizer: Optimizer[Any],
+    problem: Problem,
+    data: Dataset,
+    dtype: torch.dtype,
+    step_size: Tensor | None,
+    most: int,
+) -> dict[float, Tensor]:
+    """For each level the first iteration (B,) whose relative gap is at most that, -1 for never.
+
+    F is evaluated in float64, after every iteration up to 200 and then every 0.5 % of them.
+    """
+    scale, _ = gap_scale(data.best)
+    state = optimizer.init(problem, data.start.to(dtype), step_size=step_size)
+    hits = {level: torch.full((data.problem.batch,), -1, device=problem.device) for level in LEVELS}
+
+    def look(k: int, x: Vectors) -> bool:
+        gap = relative_gap(data.problem.objective(x.double()), data.best, scale)
+        for level, hit in hits.items():
+            hit[(hit < 0) & (gap <= level)] = k
+        return bool(((hits[LEVELS[-1]] >= 0) | ~torch.isfinite(gap)).all())
+
+    if look(0, state.x):
+        return hits
+    seen = 0
+    for after in iterate(problem, optimizer, state, most):
+        if after.k - seen > after.k // 200 or after.k == most:
+            seen = after.k
+            if look(after.k, after.x):
+                break
+    return hits
+
+
+class CountedProblem(Problem):
+    """The same problem, which counts products with A: two for each gradient."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.f, self.r, self.shift = problem.f, problem.r, problem.shift
+        self.count = 0
+
+    def grad(self, x: Vectors) -> Vectors:
+        self.count += 2
+        return super().grad(x)
+
+    def proximal_step(self, x: Vectors, step: Tensor) -> Vectors:
+        self.count += 2
+        return super().proximal_step(x, step)
+
+
+@torch.no_grad()
+def count_products(
+    optimizer: Optimizer[Any], problem: Problem, x0: Vectors, step_size: Tensor | None
+) -> tuple[int, int]:
+    """Products with A of `init`, those for L left out, and of each step."""
+    counted = CountedProblem(problem)
+    state = optimizer.init(counted, x0, step_size=problem.step_size() if step_size is None else step_size)
+    at_start = counted.count
+    optimizer.step(counted, state)
+    return at_start, counted.count - at_start
+
+
+def _step_size(found: Contestant, problem: Problem) -> Tensor | None:
+    """1/L; the paper's L, four times larger than needed, for models that were trained with it."""
+    f = problem.f
+    if found.path is None or not isinstance(f, Logistic):
+        return None
+    trained_with: float = read_card(found.path).family.get("curvature", f.curvature)
+    return problem.step_size() * f.curvature / trained_with
+
+
+def chosen(names: Sequence[str]) -> list[Kind]:
+    """The kinds of these names; "all-lasso" and "all-logistic" stand for all of a family, and no name for all kinds."""
+    groups = {f"all-{family}": [k for k in KINDS.values() if k.family == family] for family in ("lasso", "logistic")}
+    found: list[Kind] = []
+    for name in names:
+        if name not in KINDS and name not in groups:
+            raise InputError(f"no kind {name!r}; choose from {', '.join((*KINDS, *groups))}")
+        found += groups.get(name) or [KINDS[name]]
+    return list(dict.fromkeys(found)) or list(KINDS.values())

@@ -1,0 +1,243 @@
+"""Training on a stream of problems: long horizons with short back-propagation."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+
+from sureprox.backends import compiler_available
+from sureprox.backends.compiled import tensor_fields, with_own_code
+from sureprox.optimizers import Optimizer, State
+from sureprox.problems import Problem
+from sureprox.problems.smooth import LinearModel
+from sureprox.training.captured import capture
+from sureprox.training.goal import SOLVED, Goal, inner, log_gap, solved_problems
+from sureprox.training.run import TrainingRun
+from sureprox.training.segment import Course
+from sureprox.training.stream_config import StreamConfig
+from sureprox.types import Rows, Scalars, Vectors
+
+T = TypeVar("T")
+LOST = 32.0  # a log gap beyond which an instance is given up
+CEILING = 80.0  # of the log gap in the loss: from there on there is no gradient
+
+
+class WatchedProblem(Problem):
+    """The same problem, which notes f.inner(x) whenever the gradient is asked for."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.f, self.r, self.shift = problem.f, problem.r, problem.shift
+        self.noted: Rows | None = None
+
+    def grad(self, x: Vectors) -> Vectors:
+        assert isinstance(self.f, LinearModel)
+        self.noted = self.f.inner(self.centred(x))
+        return self.f.grad_at(self.noted)
+
+
+class Limited(torch.autograd.Function):
+    """The identity, whose gradient is made no longer than `limit` (B,) for each instance; what is not finite is 0."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, limit: Tensor) -> Tensor:
+        ctx.save_for_backward(limit)
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        (limit,) = ctx.saved_tensors
+        gradient = gradients[0].nan_to_num(0.0, 0.0, 0.0)
+        norm: Tensor = torch.linalg.vector_norm(gradient, dim=1, keepdim=True)
+        least = torch.finfo(norm.dtype).tiny
+        return gradient * (limit.unsqueeze(1) / norm.clamp(min=least)).nan_to_num(0.0, 0.0, 0.0).clamp(max=1.0), None
+
+
+Values = tuple[Tensor, ...]
+Step = Callable[[Optimizer[Any], Goal, type[State], tuple[str, ...], Values], tuple[Scalars, Values]]
+
+
+def gap_step(
+    optimizer: Optimizer[Any], goal: Goal, kind: type[State], names: tuple[str, ...], values: Values
+) -> tuple[Scalars, Values]:
+    """The log gap before a step, and the tensors of the state after it; every x is multiplied with A once."""
+    state = kind(k=0, **dict(zip(names, values, strict=True)))
+    problem = WatchedProblem(goal.problem)
+    after = optimizer.step(problem, state)
+    assert problem.noted is not None
+    return log_gap(goal, state.x, problem.noted), tuple(getattr(after, name) for name in names)
+
+
+def unrolled(
+    step: Step, optimizer: Optimizer[Any], goal: Goal, state: State, steps: int, flow: float | None = None
+) -> tuple[Tensor, State]:
+    """The log gaps (steps, B) after each of the next steps, and the state after them.
+
+    `flow` limits the gradient that flows back through x, |dl/dx| |x - x*|, to that many times the share of the
+    instance in a mean over the batch: far from the solution, or on an unstable path, it would swamp all others.
+    """
+    names = tensor_fields(state)
+    values = tuple(getattr(state, name) for name in names)
+    place = names.index("x")
+    gaps = []
+    for _ in range(steps):
+        gap, values = step(optimizer, goal, type(state), names, values)
+        gaps.append(gap)
+        if flow is not None:
+            x = values[place]
+            distance: Tensor = torch.linalg.vector_norm(x.detach() - goal.x, dim=1)
+            limit = flow * goal.weight / (len(x) * distance.clamp(min=1e-12))
+            values = (*values[:place], Limited.apply(x, limit), *values[place + 1 :])
+    state = replace(state, **dict(zip(names, values, strict=True)))
+    gaps.append(log_gap(goal, state.x, inner(goal.problem, state.x)))
+    return torch.stack(gaps[1:]), state
+
+
+class Stream:
+    """The instances at work, in memory that stays where it is, so that a segment can be one CUDA graph."""
+
+    def __init__(self, pool: Goal, batch: int, optimizer: Optimizer[Any]) -> None:
+        device = pool.best.device
+        self.pool = pool
+        self.optimizer = optimizer
+        self.index = torch.zeros(batch, dtype=torch.long, device=device)
+        self.age = torch.zeros(batch, device=device)
+        self.done = torch.ones(batch, dtype=torch.bool, device=device)
+        self.goal = pool.select(self.index)
+        state = optimizer.init(self.goal.problem, torch.zeros_like(self.goal.x), step_size=self.goal.step_size)
+        self.names = tensor_fields(state)
+        self.state: State = replace(state, **{name: getattr(state, name).clone() for name in self.names})
+
+    def refill(self, fresh: Tensor, x0: Vectors) -> None:
+        """Put problem `fresh[i]` of the pool, started at x0[i], in the place of every instance i that is done."""
+        self.index.copy_(torch.where(self.done, fresh, self.index))
+        for mine, theirs in zip(self.goal.tensors(), self.pool.select(self.index).tensors(), strict=True):
+            mine.copy_(theirs)
+        begun = self.optimizer.init(self.goal.problem, x0, step_size=self.goal.step_size)
+        self.age.masked_fill_(self.done, 0.0)
+        self.put(begun, self.done)
+
+    def put(self, state: State, where: Tensor | None = None) -> None:
+        for name in self.names:
+            mine, other = getattr(self.state, name), getattr(state, name).detach()
+            if where is not None:
+                other = torch.where(where.view(-1, *[1] * (mine.ndim - 1)), other, mine)
+            mine.copy_(other)
+
+    def retire(self, gap: Scalars, steps: int, horizon: int) -> None:
+        """Note who is solved, lost, or has had its time; gap: the log gap now."""
+        self.age.add_(steps)
+        solved = gap < math.log(SOLVED)
+        lost = ~torch.isfinite(gap) | (gap > LOST)
+        self.done.copy_(solved | lost | (self.age >= horizon))
+
+    def tensors(self) -> dict[str, Tensor]:
+        own = {"index": self.index, "age": self.age, "done": self.done}
+        return own | {f"state.{name}": getattr(self.state, name) for name in self.names}
+
+    def load(self, saved: dict[str, Tensor]) -> None:
+        for name, mine in self.tensors().items():
+            mine.copy_(saved[name])
+
+
+class StreamedRun(TrainingRun):
+    """loss = sum_t w_t mean_i weight_i log(relative gap of instance i after step t + 1e-10), w_t rising 0.3 to 1.7."""
+
+    def __init__(self, backend: str, *args: Any) -> None:
+        super().__init__(*args)
+        assert isinstance(self.config, StreamConfig)
+        self.stream_config = self.config
+        self.trainee = self.optimizer.sharing_weights(detached_features=self.config.detached)
+        problems = torch.Generator(self.device).manual_seed(self.config.seed + 20_000)
+        pool = solved_problems(self.family, self.config.pool, problems, self.dtype)
+        self.stream = Stream(pool, self.config.batch, self.trainee)
+        if self.resumed:
+            self.stream.load(self.resumed)
+        rising = torch.linspace(0.3, 1.7, self.config.segment, dtype=self.dtype, device=self.device)
+        self.rising = rising / self.config.segment
+        generator = self.validation_generator()
+        self.validation = solved_problems(self.family, self.config.validation, generator, self.dtype)
+        x0 = self.family.start(len(self.validation.best), generator, self.dtype)
+        self.validation_state = self.optimizer.init(self.validation.problem, x0, step_size=self.validation.step_size)
+        self.step: Step = gap_step
+        self.graph: tuple[torch.cuda.CUDAGraph, Tensor] | None = None
+        self._choose(backend)
+
+    def stream_state(self) -> dict[str, Tensor]:
+        return {name: value.cpu().clone() for name, value in self.stream.tensors().items()}
+
+    def learn(self) -> Tensor:
+        batch = self.stream_config.batch
+        fresh = torch.randint(len(self.stream.pool.best), (batch,), generator=self.generator, device=self.device)
+        self.stream.refill(fresh, self.family.start(batch, self.generator, self.dtype))
+        if self.backend_name != "graph":
+            return self._segment().unsqueeze(0)
+        if self.graph is None:
+            kept = {name: value.clone() for name, value in self.stream.tensors().items()}
+            before = self.meta.weights(), self.meta.state()
+            try:
+                self.graph = capture(self._segment)
+            finally:
+                self.stream.load(kept)
+                self.meta.put(before[0])
+                self.meta.load(before[1])
+        graph, outcome = self.graph
+        graph.replay()
+        return outcome.unsqueeze(0)
+
+    def _segment(self) -> Tensor:
+        """Unroll, differentiate, update the weights, and retire instances; nothing here waits for the device."""
+        config, stream = self.stream_config, self.stream
+        gaps, after = unrolled(self.step, self.trainee, stream.goal, stream.state, config.segment, config.flow)
+        terms = torch.where(torch.isfinite(gaps), gaps, CEILING).clamp(max=CEILING) * stream.goal.weight
+        loss = (self.rising * terms.mean(1)).sum()
+        gradients = torch.autograd.grad(loss, self.meta.parameters)
+        norm, taken = self.meta.update(_finite(gradients), torch.isfinite(loss.detach()))
+        stream.put(after)
+        stream.retire(gaps[-1].detach(), config.segment, config.horizon)
+        code = torch.where(taken > 0, Course.TAKEN, Course.FAILED).double()
+        return torch.stack([loss.detach().double(), norm, code])
+
+    @torch.no_grad()
+    def validate(self) -> tuple[Tensor, Tensor]:
+        """Weighted mean of the log gap over all iterations, and after the last."""
+        goal = self.validation
+        gaps, _ = unrolled(self.step, self.optimizer, goal, self.validation_state, self.stream_config.length)
+        means = (gaps.nan_to_num(CEILING, CEILING).clamp(max=CEILING).double() * goal.weight).mean(1)
+        return means.mean(), means[-1]
+
+    def attempt(self, work: Callable[[], T]) -> T:
+        """Compilers and captures can fail in many ways; plain PyTorch then does the same work, and an event says so."""
+        random = self.generator.get_state()
+        try:
+            return work()
+        except Exception as error:
+            if self.backend_name == "plain":
+                raise
+            reason = str(error).splitlines()[0] if str(error) else ""
+            kind = type(error).__name__
+            self.tell("note", text=f"{self.backend_name} failed ({kind}: {reason}): going on with plain")
+            self.backend_name, self.step = "plain", gap_step
+            self.generator.set_state(random)
+            return work()
+
+    def _choose(self, backend: str) -> None:
+        on_gpu = self.device.type == "cuda"
+        if backend == "auto":
+            backend = "graph" if on_gpu else "plain"
+        if backend == "plain":
+            return
+        if backend == "graph" and not on_gpu:
+            self.tell("note", text="CUDA graphs need a GPU: training with plain PyTorch")
+        elif not compiler_available(self.device):
+            self.tell("note", text=f"no compiler for {self.device.type} found: training with plain PyTorch")
+        else:
+            self.backend_name = backend
+            self.step = torch.compile(with_own_code(gap_step), fullgraph=True, dynamic=False)
+
+
+def _finite(gradients: Sequence[Tensor]) -> list[Tensor]:
+    """An instance that has left the range of numbers takes its own part of the gradient with it, not all of it."""
+    return [gradient.nan_to_num(0.0, 0.0, 0.0) for gradient in gradients]
