@@ -29,6 +29,7 @@ def test_audit_prints_and_writes(command, model: str, tmp_path: Path, monkeypatc
     for part in ("statement", "Theorem 2", "false", "Corollary 10", "s = 10", "assumption-free", "audit.md"):
         assert part in outcome.out
     assert sorted(path.name for path in (tmp_path / "here").iterdir()) == [
+        "audit.html",
         "audit.json",
         "audit.md",
         "errata.md",

@@ -92,15 +92,18 @@ def _setting(name: str, instances: int, seed: int, made: dict[str, Setting]) -> 
 
 
 def write(report: AuditReport, directory: Path) -> list[Path]:
-    """audit.md, errata.md, audit.json and the figures; the paths that were written."""
+    """audit.md, errata.md, both as one page audit.html, audit.json and the figures; the paths that were written."""
     from sureprox.audit.errata import write_errata
     from sureprox.audit.figures import draw
+    from sureprox.audit.page import html
     from sureprox.audit.text import data, markdown
 
     directory.mkdir(parents=True, exist_ok=True)
     figures = draw(report, directory)
-    text, page, numbers = (directory / name for name in ("audit.md", "errata.md", "audit.json"))
-    write_errata(page)
+    names = ("audit.md", "errata.md", "audit.html", "audit.json")
+    text, errata, page, numbers = (directory / name for name in names)
+    write_errata(errata)
     text.write_text(markdown(report, [figure.name for figure in figures]))
+    page.write_text(html(text, errata), encoding="utf-8")
     numbers.write_text(data(report))
-    return [text, page, numbers, *figures]
+    return [text, errata, page, numbers, *figures]
