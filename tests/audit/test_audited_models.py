@@ -101,12 +101,13 @@ def test_report_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     report = audit(scenarios=("ind", "s=10"), instances=2, steps=4, trials=1, progress=lines.append)
     assert report.notes == ["l2o-pa/lasso is not among the pretrained optimizers; it was left out"]
     paths = write(report, tmp_path / "out")
-    assert [path.name for path in paths] == ["audit.md", "errata.md", "audit.json", "gains.png", "growth.png"]
+    names = ["audit.md", "errata.md", "audit.html", "audit.json", "gains.png", "growth.png"]
+    assert [path.name for path in paths] == names
     assert all(path.stat().st_size > 0 for path in paths)
     text = paths[0].read_text()
     for part in ("Corollary 10", "go-math-l2o/lasso, s = 10", "it was left out", "![gains.png](gains.png)"):
         assert part in text
-    data = json.loads(paths[2].read_text())
+    data = json.loads(paths[3].read_text())
     assert len(data["statements"]) == 30
     assert [m["scenario"] for m in data["models"]] == ["in distribution", "s = 10"]
     assert len(data["models"][0]["gain"]) == 2
