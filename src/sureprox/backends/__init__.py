@@ -2,7 +2,7 @@
 
 from sureprox.backends import krylov  # noqa: F401  (registers its kernel)
 from sureprox.backends.compiled import Compiled, compiler_available
-from sureprox.backends.kernel import can_fuse, fused
+from sureprox.backends.network import can_fuse, fused
 from sureprox.backends.normal import faster
 
 __all__ = ["Compiled", "can_fuse", "compiler_available", "faster", "fused"]

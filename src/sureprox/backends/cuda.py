@@ -25,6 +25,15 @@ def kernel(file: str, name: str, macros: Macros, device: int, shared_memory: int
         return made
 
 
+def can_build(file: str, name: str, macros: Macros, device: int, shared_memory: int = 0) -> bool:
+    """Whether this kernel compiles here: CUDA's run-time compiler may be missing, or another one than expected."""
+    try:
+        kernel(file, name, macros, device, shared_memory)
+    except (OSError, RuntimeError):
+        return False
+    return True
+
+
 @cache
 def multiprocessors(device: int) -> int:
     return torch.cuda.get_device_properties(device).multi_processor_count

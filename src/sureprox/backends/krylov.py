@@ -20,12 +20,8 @@ def _(block: Tensor, earlier: Tensor) -> Tensor:
     fits = size <= LONGEST and count <= MOST and known <= EARLIER and earlier.stride(2) == 1
     if not fits or not cuda.usable(block.device, block.dtype, MEMORY):
         return orthonormal(block, earlier)
-    device = cuda.index(block.device)
-    try:
-        kernel = cuda.kernel("orthonormal.cu", "orthonormal", (), device, MEMORY)
-    except (OSError, RuntimeError):  # CUDA's run-time compiler is missing or another one than expected
-        return orthonormal(block, earlier)
-    return launched(kernel, block, earlier)
+    build = ("orthonormal.cu", "orthonormal", (), cuda.index(block.device), MEMORY)
+    return launched(cuda.kernel(*build), block, earlier) if cuda.can_build(*build) else orthonormal(block, earlier)
 
 
 def launched(kernel: Any, block: Tensor, earlier: Tensor) -> Tensor:

@@ -29,8 +29,9 @@ def _most_memory(n: int) -> int:
     return _shared_memory(TILE // (4 * n), n)
 
 
-def _kernel(n: int, device: int) -> Any:
-    return cuda.kernel("normal.cu", "normal_map", (("CHUNKS", -(-n // 128)),), device, _most_memory(n))
+def _build(n: int, device: int) -> tuple[str, str, cuda.Macros, int, int]:
+    """What to compile for n columns."""
+    return "normal.cu", "normal_map", (("CHUNKS", -(-n // 128)),), device, _most_memory(n)
 
 
 @torch.library.custom_op("sureprox::normal_map", mutates_args=())
@@ -41,7 +42,7 @@ def normal_map(A: Tensor, x: Tensor, b: Tensor | None) -> Tensor:
     rows = _rows(batch, m, n, device)
     blocks = -(-m // rows)
     partial = x.new_empty(blocks, batch, n + EXTRA)
-    kernel = _kernel(n, device)
+    kernel = cuda.kernel(*_build(n, device))
     arguments = [A, x.contiguous(), b.contiguous() if b is not None else _null(device), partial, batch, m, n, rows]
     kernel((blocks, batch, 1), (THREADS, 1, 1), arguments, shared_mem=_shared_memory(rows, n))
     return partial.sum(0)
@@ -90,14 +91,8 @@ def faster(problem: Problem) -> Problem:
         return problem
     n = f.A.shape[2]
     fits = n % 4 == 0 and n <= MOST_COLUMNS and f.A.is_contiguous()
-    if not fits or not cuda.usable(f.A.device, f.A.dtype, _most_memory(n)) or not _compiles(n, f.A.device):
+    if not fits or not cuda.usable(f.A.device, f.A.dtype, _most_memory(n)):
+        return problem
+    if not cuda.can_build(*_build(n, cuda.index(f.A.device))):
         return problem
     return Problem(NormalLeastSquares.trusted(A=f.A, b=f.b), problem.r, problem.shift)
-
-
-def _compiles(n: int, device: torch.device) -> bool:
-    try:
-        _kernel(n, cuda.index(device))
-    except (OSError, RuntimeError):  # CUDA's run-time compiler is missing or another one than expected
-        return False
-    return True

@@ -39,6 +39,10 @@ class Architecture:
         backward = 2 * (pairs[0] * 320 + 1600 + inner)
         return 4 * (forward + forward % 2 + backward + ROWS * (2 * 88 + pairs[1] + 40 + 24 + 40))
 
+    @property
+    def key(self) -> cuda.Macros:
+        return tuple(self.macros().items())
+
     def macros(self) -> dict[str, int]:
         return {
             "FEATURES": self.features,
@@ -63,7 +67,7 @@ def architecture(network: CoordinateNetwork) -> Architecture | None:
 
 def _kernel(shape: Architecture, name: str, device: int) -> Any:
     shared = shape.memory if name == "network_backward" else 0
-    return cuda.kernel("network.cu", name, tuple(shape.macros().items()), device, shared)
+    return cuda.kernel("network.cu", name, shape.key, device, shared)
 
 
 def _blocks(rows: int, device: int, per_multiprocessor: int) -> int:
@@ -190,17 +194,9 @@ def can_fuse(optimizer: Any, device: torch.device, dtype: torch.dtype) -> bool:
         and all(p.dtype == torch.float32 for p in network.parameters())
         and cuda.usable(device, dtype, shape.memory)
         and torch.cuda.get_device_capability(device) >= CAPABILITY
-        and _compiles(shape, cuda.index(device))
+        and cuda.can_build("network.cu", "network_forward", shape.key, cuda.index(device))
+        and cuda.can_build("network.cu", "network_backward", shape.key, cuda.index(device), shape.memory)
     )
-
-
-def _compiles(shape: Architecture, device: int) -> bool:
-    try:
-        for name in ("network_forward", "network_backward"):
-            _kernel(shape, name, device)
-    except (OSError, RuntimeError):  # CUDA's run-time compiler is missing or another one than expected
-        return False
-    return True
 
 
 def fused(optimizer: LearnedOptimizer[Any]) -> tuple[LearnedOptimizer[Any], nn.Parameter]:
