@@ -27,19 +27,23 @@ def row(name: str) -> tuple[str, ...]:
         name,
         str(found["family"].get("name", "")),
         f"{found['parameters']:,}",
-        trained_on(found["family"], found["training"]),
+        trained_on(found["family"], found["training"], found["metrics"]),
         found["date"],
         "" if loss is None else f"{loss:.5g}",
         f"{found['bytes'] / 1024:.0f} KiB",
     )
 
 
-def trained_on(family: dict[str, Any], training: dict[str, Any]) -> str:
-    """Size of the problems and how many of them; what the card does not say is left out."""
+def trained_on(family: dict[str, Any], training: dict[str, Any], metrics: dict[str, Any]) -> str:
+    """Size of the problems and how many of them; what the card does not say is left out.
+
+    `metrics["batches"]` is there where the weights were taken before the end of the run.
+    """
     parts = []
     if {"m", "n"} <= set(family):
         parts.append(f"{family['m']} x {family['n']}")
-    batches = training.get("pool", training.get("batches", 0) * training.get("epochs", 0))
+    whole = training.get("pool", training.get("batches", 0) * training.get("epochs", 0))
+    batches = metrics.get("batches", whole)
     if count := batches * training.get("batch", 0):
         parts.append(f"{count:,} problems")
     return ", ".join(parts)

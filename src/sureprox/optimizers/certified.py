@@ -6,9 +6,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sureprox.optimizers.base import Optimizer, State, resolve_step_size
+from sureprox.optimizers.base import Optimizer, State
 from sureprox.optimizers.classical import FISTA
-from sureprox.optimizers.guaranteed import GuaranteedState, best_of, copied, is_check
+from sureprox.optimizers.guaranteed import GuaranteedState, beginning, best_of, common, copied, is_check
 from sureprox.optimizers.known import KnownGradient
 from sureprox.optimizers.lower_model import LowerModel, lower_model
 from sureprox.optimizers.tracks import Tracks, raised, started
@@ -57,28 +57,15 @@ class Certified(Optimizer[CertifiedState]):
         generator: torch.Generator | None = None,
         step_size: Scalars | None = None,
     ) -> CertifiedState:
-        """A start where F is infinite (outside the domain of r) is replaced by its proximal point."""
-        step = resolve_step_size(problem, step_size)
-        x = problem.start(x0)
-        outside = ~torch.isfinite(problem.objective(x))
-        x = torch.where(outside.unsqueeze(1), problem.prox(x, step.unsqueeze(1)), x)
-        z = Stacked(problem, 1).image(x.unsqueeze(1)).squeeze(1)
+        begun = beginning(problem, x0, step_size)
+        x, z, step = begun.x, begun.z, begun.step_size
         source = copied(generator)
         inner = None
         if not self.own:
             # a copy: what the optimizer does to its own point is its own affair
             inner = self.optimizer.init(problem, x.clone(), generator=generator, step_size=step)
-        zero = torch.zeros(problem.batch, dtype=torch.int64, device=problem.device)
         return CertifiedState(
-            x=x,
-            k=0,
-            step_size=step,
-            z=z,
-            track=zero,
-            pull_backs=zero,
-            rejected=zero,
-            weight=torch.zeros_like(step),
-            idle=zero,
+            **common(begun),
             tracks=started(x, z, self.count),
             inner=inner,
             inner_z=z,

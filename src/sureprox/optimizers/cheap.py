@@ -6,8 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sureprox.optimizers.base import Optimizer, State, resolve_step_size
-from sureprox.optimizers.guaranteed import TRACKS, GuaranteedState, Track, best_of, is_check
+from sureprox.optimizers.base import Optimizer, State
+from sureprox.optimizers.guaranteed import TRACKS, GuaranteedState, Track, beginning, best_of, common, is_check
 from sureprox.optimizers.known import KnownGradient
 from sureprox.optimizers.tracks import Tracks, raised, started
 from sureprox.problems import Problem
@@ -55,28 +55,15 @@ class CertifiedCheap(Optimizer[CheapState]):
         generator: torch.Generator | None = None,
         step_size: Scalars | None = None,
     ) -> CheapState:
-        """A start where F is infinite (outside the domain of r) is replaced by its proximal point."""
-        step = resolve_step_size(problem, step_size)
-        x = problem.start(x0)
-        outside = ~torch.isfinite(problem.objective(x))
-        x = torch.where(outside.unsqueeze(1), problem.prox(x, step.unsqueeze(1)), x)
-        z = Stacked(problem, 1).image(x.unsqueeze(1)).squeeze(1)
-        zero = torch.zeros(problem.batch, dtype=torch.int64, device=problem.device)
+        begun = beginning(problem, x0, step_size)
+        x, z, step = begun.x, begun.z, begun.step_size
         return CheapState(
-            x=x,
-            k=0,
-            step_size=step,
-            z=z,
-            track=zero,
-            pull_backs=zero,
-            rejected=zero,
-            weight=torch.zeros_like(step),
-            idle=zero,
+            **common(begun),
             inner=self.optimizer.init(problem, x.clone(), generator=generator, step_size=step),
             inner_z=z,
             fista=started(x, z, 1),
             fallback=started(x, z, 1),
-            given_up=zero > 0,
+            given_up=torch.zeros_like(step, dtype=torch.bool),
             any_up=False,
             any_on=True,
             gained=torch.zeros_like(step),

@@ -1,14 +1,16 @@
 """What every guaranteed method keeps: the best point seen, who found it, and the rate that holds for it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from sureprox.optimizers.base import State
-from sureprox.problems.stacked import Comparison, Points
-from sureprox.types import Scalars
+from sureprox.optimizers.base import State, resolve_step_size
+from sureprox.problems import Problem
+from sureprox.problems.stacked import Comparison, Points, Stacked
+from sureprox.types import Scalars, Vectors
 
 FIRST_CHECK = 16  # an optimizer is judged after this many iterations, then whenever their number has doubled
 
@@ -35,6 +37,31 @@ class GuaranteedState(State):
     rejected: Tensor  # (B,) iterations in which L was found too small
     weight: Scalars  # F(x) - F* <= |x_0 - x*|^2 / (2 weight)
     idle: Tensor  # (B,) iterations in a row in which x stayed and the track that found it moved by rounding only
+
+
+def beginning(problem: Problem, x0: Vectors, step_size: Scalars | None) -> GuaranteedState:
+    """Before the first step. A start where F is infinite, outside the domain of r, becomes its proximal point."""
+    step = resolve_step_size(problem, step_size)
+    x = problem.start(x0)
+    outside = ~torch.isfinite(problem.objective(x))
+    x = torch.where(outside.unsqueeze(1), problem.prox(x, step.unsqueeze(1)), x)
+    zero = torch.zeros(problem.batch, dtype=torch.int64, device=problem.device)
+    return GuaranteedState(
+        x=x,
+        k=0,
+        step_size=step,
+        z=Stacked(problem, 1).image(x.unsqueeze(1)).squeeze(1),
+        track=zero,
+        pull_backs=zero,
+        rejected=zero,
+        weight=torch.zeros_like(step),
+        idle=zero,
+    )
+
+
+def common(state: GuaranteedState) -> dict[str, Any]:
+    """The fields of every `GuaranteedState`, by name."""
+    return {field.name: getattr(state, field.name) for field in fields(GuaranteedState)}
 
 
 @dataclass(frozen=True)
