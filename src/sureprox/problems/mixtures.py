@@ -4,6 +4,7 @@ What they do not contain is kept out on purpose, so that the battery can say wha
 (`sureprox.evaluation.battery_kinds`).
 """
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -54,13 +55,13 @@ class _Mixture:
 class LassoMixture(_Mixture):
     """40 % normal entries, 35 % AR(0.2 to 0.95) columns, 15 % AR(0.5 to 0.95) rows, 10 % with a rank-one factor.
 
-    Unit columns; n/5 to m rows that are not zero; 2 to 30 % nonzeros in x_true; half with noise;
+    Unit columns; n/5 to m rows that are not zero, as many problems wide as tall; 2 to 30 % nonzeros in x_true; half with noise;
     lam = 10^U(-2, -0.2) lam_max / 3.
     """
 
     name: ClassVar[str] = "sure-lasso"
     reach: ClassVar[float] = 2.0
-    m: int = 160
+    m: int = 512
     n: int = 256
 
     def sample(self, batch: int, generator: torch.Generator, dtype: torch.dtype = torch.float32) -> Problem:
@@ -71,7 +72,8 @@ class LassoMixture(_Mixture):
         A = make.autoregressive(make.normal(generator, batch, self.m, self.n, dtype=dtype), columns)
         A = make.autoregressive(A.mT, rows).mT
         A = A + factor.unsqueeze(2) * _rank_one(generator, batch, self.m, self.n, dtype)
-        used = self._range(generator, batch, min(0.2 * self.n, self.m), self.m, dtype).floor()
+        fewest, most = math.log(min(0.2 * self.n, self.m)), math.log(self.m)
+        used = self._range(generator, batch, fewest, most, dtype).exp().floor()
         present = torch.arange(self.m, device=A.device) < used
         A = make.unit_columns(A * present.unsqueeze(2)).contiguous()
         clean = torch.bmm(A, self._signal(generator, batch, dtype).unsqueeze(2)).squeeze(2)

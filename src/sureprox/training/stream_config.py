@@ -51,7 +51,6 @@ class StreamConfig:
 
 STREAMS: dict[str, tuple[Family, StreamConfig]] = {
     "sure-lasso": (LassoMixture(), StreamConfig()),
-    "sure-lasso-tall": (LassoMixture(m=384, n=192), StreamConfig()),
     "sure-logistic": (LogisticMixture(), StreamConfig()),
     "sure-tiny": (
         LassoMixture(m=20, n=32),
