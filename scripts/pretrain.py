@@ -37,7 +37,7 @@ def models() -> dict[str, Recipe]:
         if number != 7:  # that one is go-math-l2o/lasso
             chosen[f"go-math-l2o/lasso-setting-{number}"] = preset(f"lasso-{number}")
     for family in ("lasso", "logistic"):
-        chosen[f"sure/{family}"] = preset(f"sure-{family}", conjugate=True)
+        chosen[f"sure/{family}"] = preset(f"sure-{family}", conjugate=family == "logistic")
         chosen[f"sure/{family}-light"] = preset(f"sure-{family}", coordinate=0, conjugate=True)
     return chosen
 

@@ -43,10 +43,14 @@ class _Mixture:
         share = 10 ** self._range(generator, batch, -1.7, -0.52, dtype)
         return make.sparse_signal(generator, batch, self.n, (self.n * share).ceil()).to(dtype)
 
-    def _noise(self, generator: torch.Generator, clean: Tensor) -> Tensor:
-        """Half of the instances: 1 to 125 % of the root mean square of `clean`."""
+    def _rows(self, generator: torch.Generator, batch: int, fewest: float, dtype: torch.dtype) -> Tensor:
+        """How many rows count, up to m; log-uniform, so that as many problems are wide as tall."""
+        return self._range(generator, batch, math.log(min(fewest, self.m)), math.log(self.m), dtype).exp().floor()
+
+    def _noise(self, generator: torch.Generator, clean: Tensor, largest: float) -> Tensor:
+        """Half of the instances: 10^-2 to 10^largest times the root mean square of `clean`."""
         batch, dtype = len(clean), clean.dtype
-        size = 10 ** self._range(generator, batch, -2.0, 0.1, dtype) * clean.square().mean(1, keepdim=True).sqrt()
+        size = 10 ** self._range(generator, batch, -2.0, largest, dtype) * clean.square().mean(1, keepdim=True).sqrt()
         noisy = make.uniform(generator, batch, 1, dtype=dtype) < 0.5
         return torch.where(noisy, size, 0.0) * make.normal(generator, *clean.shape, dtype=dtype)
 
@@ -72,12 +76,10 @@ class LassoMixture(_Mixture):
         A = make.autoregressive(make.normal(generator, batch, self.m, self.n, dtype=dtype), columns)
         A = make.autoregressive(A.mT, rows).mT
         A = A + factor.unsqueeze(2) * _rank_one(generator, batch, self.m, self.n, dtype)
-        fewest, most = math.log(min(0.2 * self.n, self.m)), math.log(self.m)
-        used = self._range(generator, batch, fewest, most, dtype).exp().floor()
-        present = torch.arange(self.m, device=A.device) < used
+        present = torch.arange(self.m, device=A.device) < self._rows(generator, batch, 0.2 * self.n, dtype)
         A = make.unit_columns(A * present.unsqueeze(2)).contiguous()
         clean = torch.bmm(A, self._signal(generator, batch, dtype).unsqueeze(2)).squeeze(2)
-        b = clean + self._noise(generator, clean) * present
+        b = clean + self._noise(generator, clean, 0.1) * present
         share = 10 ** self._range(generator, batch, -2.0, -0.2, dtype).squeeze(1) / 3
         return Problem(LeastSquares.trusted(A=A, b=b), L1.trusted(lam=share * make.lasso_lam_max(A, b)))
 
@@ -86,13 +88,14 @@ class LassoMixture(_Mixture):
 class LogisticMixture(_Mixture):
     """40 % normal entries, 40 % AR(0.2 to 0.95) columns, 20 % with a rank-one factor.
 
-    n to m different rows, the others repeat them; 2 to 30 % nonzeros in x_true; y = 1[A x_true + noise >= 0], half with
-    noise; lam = 10^U(-2, -0.2) lam_max. L is the sharp one.
+    n/2 to m different rows, the others repeat them; 2 to 30 % nonzeros in x_true; y = 1[A x_true + noise >= offset],
+    half with noise, from little to five times A x_true, a quarter with an offset that makes ones rare or frequent;
+    lam = 10^U(-2, -0.2) lam_max. L is the sharp one.
     """
 
     name: ClassVar[str] = "sure-logistic"
     reach: ClassVar[float] = 1.3
-    m: int = 256
+    m: int = 768
     n: int = 64
 
     def sample(self, batch: int, generator: torch.Generator, dtype: torch.dtype = torch.float32) -> Problem:
@@ -102,9 +105,10 @@ class LogisticMixture(_Mixture):
         A = make.autoregressive(make.normal(generator, batch, self.m, self.n, dtype=dtype), columns)
         A = A + factor.unsqueeze(2) * _rank_one(generator, batch, self.m, self.n, dtype)
         clean = torch.bmm(A, self._signal(generator, batch, dtype).unsqueeze(2)).squeeze(2)
-        y = (clean + self._noise(generator, clean) >= 0).to(dtype)
-        used = self._range(generator, batch, min(self.n, self.m), self.m, dtype).floor().long()
-        row = torch.arange(self.m, device=A.device) % used
+        margin = clean + self._noise(generator, clean, 0.7)
+        offset = self._range(generator, batch, -2.0, 2.0, dtype) * margin.square().mean(1, keepdim=True).sqrt()
+        y = (margin >= torch.where(make.uniform(generator, batch, 1, dtype=dtype) < 0.25, offset, 0.0)).to(dtype)
+        row = torch.arange(self.m, device=A.device) % self._rows(generator, batch, self.n / 2, dtype).long()
         A = A.gather(1, row.unsqueeze(2).expand_as(A)).contiguous()
         y = y.gather(1, row)
         share = 10 ** self._range(generator, batch, -2.0, -0.2, dtype).squeeze(1)

@@ -14,7 +14,7 @@ class StreamConfig:
 
     segment: int = 40  # iterations per back-propagation: what is called a batch in the log
     batch: int = 64  # instances at work at a time
-    batches: int = 20_000
+    batches: int = 10_000
     pool: int = 4096  # different problems, solved beforehand
     horizon: int = 600  # most iterations of an instance
     learning_rate: float = 0.004
