@@ -25,6 +25,7 @@ class CertifiedState(GuaranteedState):
     tracks: Tracks  # FISTA, then restarted FISTA
     inner: State | None  # of the wrapped optimizer; None where that is FISTA itself
     inner_z: Tensor  # image of inner.x
+    g: Tensor  # (B, K, n) gradients where the next step starts: at inner.x, if there is one, and at the tracks' y
     above: Tensor  # (B, 5) how far above F(x) are: the best point of the optimizer since its last start, that of the
     # FISTA tracks, the latter at the last check, x_0, and the optimizer's current point
     lower: LowerModel | None  # kept where no duality gap is known
@@ -69,6 +70,7 @@ class Certified(Optimizer[CertifiedState]):
             tracks=started(x, z, self.count),
             inner=inner,
             inner_z=z,
+            g=Stacked(problem, 1).grad(z.unsqueeze(1)).expand(-1, self.count + (inner is not None), -1),
             above=torch.zeros_like(step).unsqueeze(1).repeat(1, 5),
             lower=None if problem.has_duality_gap else lower_model(x.detach(), z.detach()),
             generator=source,
@@ -82,17 +84,35 @@ class Certified(Optimizer[CertifiedState]):
         """One iteration of all tracks; nothing in it waits for the device."""
         base = self._bases(state)
         stack = Stacked(problem, base.x.shape[1])
-        g = stack.grad(base.z)
+        g = state.g
         moved = stack.proximal_step(base.x, g, state.step_size)
         inner = state.inner
         if inner is not None:
             # the gradient as a copy, for the same reason as the point
             inner = self.optimizer.step(KnownGradient(problem, inner.x, g[:, 0].clone()), inner)
             moved = torch.cat([inner.x.unsqueeze(1), moved[:, 1:]], 1)
-        new = Points(moved, stack.image(moved))
+        first = 0 if inner is None else 1  # the first FISTA track
+        pace = state.tracks.pace(moved[:, first:], 1)
+        before, momentum = state.tracks.z, pace[1]
+        if inner is not None:  # it goes on from where it is
+            before = torch.cat([state.inner_z.unsqueeze(1), before], 1)
+            momentum = torch.cat([torch.zeros_like(momentum[:, :1]), momentum], 1)
+        z, there, g_next = stack.ahead(moved, before, momentum)
+        new = Points(moved, z)
         L = 1 / state.step_size
         seen = stack.compare(new, base, g, Points(state.x.unsqueeze(1), state.z.unsqueeze(1)), L)
-        after = self._updated(state, inner, new, seen, L)
+        L_next, accepted = raised(L, seen.curvature[:, first:])
+        tracks = state.tracks.moved(Points(new.x[:, first:], z[:, first:]), there[:, first:], accepted, pace)
+        kept = torch.where(accepted.unsqueeze(2), g_next[:, first:], g[:, first:])
+        after = replace(
+            self._updated(state, first, new, seen),
+            step_size=1 / L_next,
+            rejected=state.rejected + ~accepted.all(1),
+            weight=torch.where(accepted[:, 0], state.tracks.t[:, 0].square() / L, state.weight),
+            tracks=tracks,
+            inner=inner,
+            g=torch.cat([g_next[:, :first], kept], 1),
+        )
         return after if state.lower is None else replace(after, lower=self._lower(problem, state, after, g))
 
     def _bases(self, state: CertifiedState) -> Points:
@@ -102,27 +122,19 @@ class Certified(Optimizer[CertifiedState]):
         x = torch.cat([state.inner.x.unsqueeze(1), base.x], 1)
         return Points(x, torch.cat([state.inner_z.unsqueeze(1), base.z], 1))
 
-    def _updated(
-        self, state: CertifiedState, inner: State | None, new: Points, seen: Comparison, L: Scalars
-    ) -> CertifiedState:
-        first = 0 if inner is None else 1  # the first FISTA track
+    def _updated(self, state: CertifiedState, first: int, new: Points, seen: Comparison) -> CertifiedState:
+        """With the best point among `new`, of which those from number `first` on are FISTA's."""
         best = best_of(state, new, seen)
         track = torch.where(best.better, best.winner + 2 - first, state.track)
         finder = torch.where(track == 0, seen.move.shape[1] - 1, track - 2 + first).unsqueeze(1)
         still = ~best.better & is_still(seen.move.gather(1, finder).squeeze(1))
-        L_next, accepted = raised(L, seen.curvature[:, first:])
         return replace(
             state,
             x=best.x,
             k=state.k + 1,
-            step_size=1 / L_next,
             z=best.z,
             track=track,
-            rejected=state.rejected + ~accepted.all(1),
-            weight=torch.where(accepted[:, 0], state.tracks.t[:, 0].square() / L, state.weight),
             idle=torch.where(still, state.idle + 1, 0),
-            tracks=state.tracks.advanced(Points(new.x[:, first:], new.z[:, first:]), accepted, 1),
-            inner=inner,
             inner_z=new.z[:, 0],
             above=_raised_above(state.above + best.drop.unsqueeze(1), best.above, first),
         )
@@ -150,10 +162,12 @@ class Certified(Optimizer[CertifiedState]):
                 problem, state.x.clone(), generator=copied(state.generator), step_size=state.step_size
             )
             learned, now = torch.where(failed, 0.0, learned), torch.where(failed, 0.0, now)
+            g = Stacked(problem, 1).grad(state.z.unsqueeze(1))
             state = replace(
                 state,
                 inner=inner.replaced(failed, fresh),
                 inner_z=torch.where(failed.unsqueeze(1), state.z, state.inner_z),
+                g=torch.cat([torch.where(failed.view(-1, 1, 1), g, state.g[:, :1]), state.g[:, 1:]], 1),
                 pull_backs=state.pull_backs + failed,
             )
         return replace(state, above=torch.stack([learned, classical, classical, origin, now], 1))

@@ -27,27 +27,37 @@ class Tracks(Batched):
         """Where the gradients are taken."""
         return Points(self.y, self.zy)
 
-    def advanced(self, new: Points, accepted: Tensor, plain: int) -> "Tracks":
-        """x = new, t+ = (1 + sqrt(1 + 4 t^2))/2, y = x + (t - 1)/t+ (x - x_before) where `accepted` (B, T).
+    @torch.no_grad()
+    def pace(self, x: Tensor, plain: int) -> tuple[Tensor, Tensor]:
+        """t+ = (1 + sqrt(1 + 4 t^2))/2 and the momentum (t - 1)/t+ (B, T) of a step to x (B, T, n).
 
-        Tracks from number `plain` on restart: t = 1 before this, whenever <y - x, x - x_before> > 0. Since images are
-        affine, that of y is the same combination of theirs. A track that is not accepted stays as it is.
+        Tracks from number `plain` on restart: t = 1 before this, whenever <y - x, x - x_before> > 0.
         """
-        move = new.x - self.x
-        with torch.no_grad():
-            t = self.t
-            if plain < t.shape[1]:
-                against = ((self.y - new.x) * move)[:, plain:].sum(2) > 0
-                t = torch.cat([t[:, :plain], torch.where(against, 1.0, t[:, plain:])], 1)
-            t_next = (1 + torch.sqrt(1 + 4 * t.square())) / 2
-            momentum = ((t - 1) / t_next).unsqueeze(2)
+        t = self.t
+        if plain < t.shape[1]:
+            against = ((self.y - x) * (x - self.x))[:, plain:].sum(2) > 0
+            t = torch.cat([t[:, :plain], torch.where(against, 1.0, t[:, plain:])], 1)
+        t_next = (1 + torch.sqrt(1 + 4 * t.square())) / 2
+        return t_next, (t - 1) / t_next
+
+    def advanced(self, new: Points, accepted: Tensor, plain: int) -> "Tracks":
+        """`moved` at its own pace. Since images are affine, that of y is the same combination of theirs."""
+        pace = self.pace(new.x, plain)
+        return self.moved(new, torch.addcmul(new.z, pace[1].unsqueeze(2), new.z - self.z), accepted, pace)
+
+    def moved(self, new: Points, ahead: Tensor, accepted: Tensor, pace: tuple[Tensor, Tensor]) -> "Tracks":
+        """x = new and y = x + momentum (x - x_before), whose image is `ahead`, where `accepted` (B, T).
+
+        A track that is not accepted stays as it is.
+        """
+        t, momentum = pace
         keep = accepted.unsqueeze(2)
         return Tracks(
             x=torch.where(keep, new.x, self.x),
             z=torch.where(keep, new.z, self.z),
-            y=torch.where(keep, torch.addcmul(new.x, momentum, move), self.y),
-            zy=torch.where(keep, torch.addcmul(new.z, momentum, new.z - self.z), self.zy),
-            t=torch.where(accepted, t_next, self.t),
+            y=torch.where(keep, torch.addcmul(new.x, momentum.unsqueeze(2), new.x - self.x), self.y),
+            zy=torch.where(keep, ahead, self.zy),
+            t=torch.where(accepted, t, self.t),
         )
 
     def restarted(self, mask: Tensor, x: Tensor, z: Tensor) -> "Tracks":

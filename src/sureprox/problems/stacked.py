@@ -73,6 +73,16 @@ class Stacked:
         y = self._centred(x)
         return y if self.linear is None else self._rows(self.linear.inner, y)
 
+    def ahead(self, x: Tensor, before: Tensor, momentum: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Images z of x (B, K, n), those of x + momentum (x - x_before), and the gradients there.
+
+        before (B, K, m): the images of x_before, momentum (B, K). Since images are affine, z of a combination is the
+        combination of the z.
+        """
+        z = self.image(x)
+        there = torch.addcmul(z, momentum.unsqueeze(2), z - before)
+        return z, there, self.grad(there)
+
     def grad(self, z: Tensor) -> Tensor:
         """Gradients of f at the points with image z."""
         if self.linear is not None:
