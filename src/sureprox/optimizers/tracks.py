@@ -27,18 +27,18 @@ class Tracks(Batched):
         """Where the gradients are taken."""
         return Points(self.y, self.zy)
 
-    @torch.no_grad()
     def pace(self, x: Tensor, plain: int) -> tuple[Tensor, Tensor]:
         """t+ = (1 + sqrt(1 + 4 t^2))/2 and the momentum (t - 1)/t+ (B, T) of a step to x (B, T, n).
 
         Tracks from number `plain` on restart: t = 1 before this, whenever <y - x, x - x_before> > 0.
         """
-        t = self.t
-        if plain < t.shape[1]:
-            against = ((self.y - x) * (x - self.x))[:, plain:].sum(2) > 0
-            t = torch.cat([t[:, :plain], torch.where(against, 1.0, t[:, plain:])], 1)
-        t_next = (1 + torch.sqrt(1 + 4 * t.square())) / 2
-        return t_next, (t - 1) / t_next
+        with torch.no_grad():
+            t = self.t
+            if plain < t.shape[1]:
+                against = ((self.y - x) * (x - self.x))[:, plain:].sum(2) > 0
+                t = torch.cat([t[:, :plain], torch.where(against, 1.0, t[:, plain:])], 1)
+            t_next = (1 + torch.sqrt(1 + 4 * t.square())) / 2
+            return t_next, (t - 1) / t_next
 
     def advanced(self, new: Points, accepted: Tensor, plain: int) -> "Tracks":
         """`moved` at its own pace. Since images are affine, that of y is the same combination of theirs."""

@@ -89,20 +89,20 @@ class Stacked:
             return self._rows(self.linear.grad_at, z)
         return torch.stack([self.problem.f.grad(part) for part in z.unbind(1)], 1)
 
-    @torch.no_grad()
     def compare(self, new: Points, base: Points, g: Tensor, best: Points, L: Tensor) -> Comparison:
         """`new` (B, K) against the step's own `base` (B, K), gradients g there, and against `best` (B, 1)."""
-        eps, tiny = torch.finfo(new.x.dtype).eps, torch.finfo(new.x.dtype).tiny
-        length, step = _norm(new.x), _norm(new.x - base.x)
-        if self.linear is not None:
-            above, bend = self._linear_change(self.linear, new, base, g, best, L, length)
-        else:
-            above, bend = self._plain_change(new, base, g, best, L)
-        penalty = self._penalty_change(new.x, best.x)
-        above = above + penalty + VALUE_ERROR * eps * penalty.abs()
-        above = torch.where((above + length).abs() < torch.inf, above, torch.inf)
-        move = step / length.clamp(min=tiny)
-        return Comparison(above, torch.where(move <= TRIVIAL * eps, 0.0, bend / step.square()), move)
+        with torch.no_grad():  # inside, where torch.compile can follow
+            eps, tiny = torch.finfo(new.x.dtype).eps, torch.finfo(new.x.dtype).tiny
+            length, step = _norm(new.x), _norm(new.x - base.x)
+            if self.linear is not None:
+                above, bend = self._linear_change(self.linear, new, base, g, best, L, length)
+            else:
+                above, bend = self._plain_change(new, base, g, best, L)
+            penalty = self._penalty_change(new.x, best.x)
+            above = above + penalty + VALUE_ERROR * eps * penalty.abs()
+            above = torch.where((above + length).abs() < torch.inf, above, torch.inf)
+            move = step / length.clamp(min=tiny)
+            return Comparison(above, torch.where(move <= TRIVIAL * eps, 0.0, bend / step.square()), move)
 
     def _linear_change(
         self, f: LinearModel, new: Points, base: Points, g: Tensor, best: Points, L: Tensor, length: Tensor
