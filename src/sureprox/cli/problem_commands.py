@@ -1,0 +1,79 @@
+"""Options of the commands that work on the user's own problems: `solve`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Files = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="FILE",
+        help="One .npz or .mat with A, b, lam (LASSO) or A, y, lam (logistic); two .npy: A b; or a CSV table.",
+    ),
+]
+Lam = Annotated[str | None, typer.Option(metavar="NUMBER,...", help="Weight of |x|_1, in place of that of the file.")]
+LamRatio = Annotated[
+    str | None, typer.Option(metavar="NUMBER,...", help="The same as a share of the smallest lam with solution zero.")
+]
+Kind = Annotated[
+    str | None, typer.Option(help="lasso or logistic, where the file does not say; lasso by default for .npy and CSV.")
+]
+Target = Annotated[str | None, typer.Option(help="Target column of a CSV table, by name or number; last by default.")]
+Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
+Dtype = Annotated[str, typer.Option(help="auto (as in the file), float32 or float64.")]
+Json = Annotated[bool, typer.Option("--json", help="JSON on stdout, and nothing else there.")]
+Tol = Annotated[float, typer.Option(help="Relative duality gap at which a problem counts as solved.")]
+
+
+def complete_optimizer(incomplete: str) -> list[str]:
+    """For shell completion."""
+    from sureprox.cli.choices import CLASSICAL
+    from sureprox.optimizers import pretrained
+
+    return [name for name in (*CLASSICAL, *pretrained()) if name.startswith(incomplete)]
+
+
+def solve(
+    files: Files,
+    lam: Lam = None,
+    lam_ratio: LamRatio = None,
+    kind: Kind = None,
+    target: Target = None,
+    optimizer: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Pretrained name, path of a model, fista-restart, fista or ista.",
+            autocompletion=complete_optimizer,
+        ),
+    ] = None,
+    tol: Tol = 1e-6,
+    max_iter: Annotated[int, typer.Option(help="Most iterations of each problem.")] = 10_000,
+    certify: Annotated[
+        bool, typer.Option("--certify/--no-certify", help="FISTA's rate guaranteed beside the optimizer, or not.")
+    ] = True,
+    cheap: Annotated[bool, typer.Option("--cheap", help="A cheaper guarantee: one method at a time.")] = False,
+    device: Device = "auto",
+    dtype: Dtype = "auto",
+    out: Annotated[Path, typer.Option(metavar="FILE.npz", help="Where the solutions go.")] = Path("solutions.npz"),
+    csv: Annotated[Path | None, typer.Option(metavar="FILE.csv", help="A line for each problem, too.")] = None,
+    json: Json = False,
+) -> None:
+    """Solve the problems of a file, each with a certificate.
+
+    Exit codes:
+    0 every problem converged
+    1 some did not; the results are written all the same
+    2 the input or an option cannot be used; nothing is written
+    """
+    from sureprox.cli import choices
+    from sureprox.cli.solve import Request, run
+    from sureprox.errors import InputError
+
+    if cheap and not certify:
+        raise InputError("--cheap and --no-certify are given; choose one")
+    request = Request(optimizer, tol, max_iter, "cheap" if cheap else certify, choices.chosen_device(device))
+    choices.require_writable([out, csv], files)
+    loaded = choices.loaded(files, kind, lam, lam_ratio, target, dtype)
+    run(loaded, request, out, csv, as_json=json)
