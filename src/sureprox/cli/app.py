@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from sureprox.cli.problem_commands import solve
+from sureprox.cli.problem_commands import evaluate, solve
 
 app = typer.Typer(
     name="sureprox",
@@ -106,6 +106,9 @@ def train(
     recipe, name = command.choose(preset, optimizer, argument or [], config, change or [], seed)
     directory = out or Path("runs") / recipe.optimizer / name
     command.run(recipe, directory, device=device, backend=backend, tensorboard=tensorboard, plot=plot)
+
+
+app.command()(evaluate)
 
 
 @app.command()

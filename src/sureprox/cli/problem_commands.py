@@ -1,4 +1,4 @@
-"""Options of the commands that work on the user's own problems: `solve`."""
+"""The commands that solve, and that say how well: `solve`, `evaluate`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -77,3 +77,39 @@ def solve(
     choices.require_writable([out, csv], files)
     loaded = choices.loaded(files, kind, lam, lam_ratio, target, dtype)
     run(loaded, request, out, csv, as_json=json)
+
+
+def evaluate(
+    model: Annotated[
+        str,
+        typer.Argument(help="Pretrained name, or the path of a model.", autocompletion=complete_optimizer),
+    ],
+    family: Annotated[
+        str | None, typer.Option(help="lasso, logistic, sure-lasso or sure-logistic; that of the card by default.")
+    ] = None,
+    scenario: Annotated[
+        list[str] | None,
+        typer.Option(help="ind, s=NUMBER (start moved) or t=NUMBER (objective moved); repeatable. ind, s=10, t=10."),
+    ] = None,
+    instances: Annotated[int, typer.Option(min=1, help="Number of problems.")] = 16,
+    iterations: Annotated[int, typer.Option(min=1, help="Most iterations.")] = 2000,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the problems and starting points.")] = 0,
+    device: Device = "auto",
+    dtype: Annotated[str, typer.Option(help="float32 or float64.")] = "float64",
+    out: Annotated[Path | None, typer.Option(metavar="FILE.json", help="Keep the record.")] = None,
+    json: Json = False,
+) -> None:
+    """Measure a model on fresh problems, against FISTA.
+
+    Iterations to a relative gap of 1e-3, 1e-6 and 1e-9 of the model, FISTA and restarted FISTA: on problems as in
+    training, from a start moved by s, and with an objective moved by t.
+    """
+    from sureprox.cli import choices
+    from sureprox.cli.evaluate import run
+    from sureprox.evaluation.battery import Plan
+
+    if choices.chosen_dtype(dtype) is None:
+        dtype = "float64"
+    choices.require_writable([out])
+    plan = Plan(batch=instances, most=iterations, seed=seed, dtype=dtype)
+    run(model, family, scenario or [], plan, choices.chosen_device(device), out, to_json=json)
