@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from sureprox.cli.problem_commands import evaluate, solve
+from sureprox.cli.problem_commands import advise, evaluate, solve
 
 app = typer.Typer(
     name="sureprox",
@@ -65,6 +65,7 @@ def models(
 
 
 app.command()(solve)
+app.command()(advise)
 
 
 @app.command()

@@ -1,4 +1,4 @@
-"""The commands that solve, and that say how well: `solve`, `evaluate`."""
+"""The commands that solve, and that say how well: `solve`, `advise`, `evaluate`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -77,6 +77,40 @@ def solve(
     choices.require_writable([out, csv], files)
     loaded = choices.loaded(files, kind, lam, lam_ratio, target, dtype)
     run(loaded, request, out, csv, as_json=json)
+
+
+def advise(
+    files: Files,
+    lam: Lam = None,
+    lam_ratio: LamRatio = None,
+    kind: Kind = None,
+    target: Target = None,
+    tol: Tol = 1e-6,
+    budget: Annotated[float, typer.Option(metavar="SECONDS", help="Time for all measurements together.")] = 20.0,
+    sample: Annotated[int, typer.Option(help="Most problems that are solved to measure.")] = 1024,
+    model: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Pretrained name or path of a model; repeatable. The suitable ones by default.",
+            autocompletion=complete_optimizer,
+        ),
+    ] = None,
+    device: Device = "auto",
+    dtype: Dtype = "auto",
+    json: Json = False,
+) -> None:
+    """Say which solver is quickest for the problems of a file.
+
+    Solves some of the problems on this machine with restarted FISTA, the pretrained optimizers, scikit-learn and celer
+    (where these are installed) to the same certified gap, and says which to use, how long all problems would take,
+    and whether the pretrained optimizers were trained on problems like these.
+    """
+    from sureprox.cli import choices
+    from sureprox.cli.advise import run
+
+    where = choices.chosen_device(device)
+    loaded = choices.loaded(files, kind, lam, lam_ratio, target, dtype)
+    run(loaded, where, tol=tol, budget=budget, sample=sample, models=model, as_json=json)
 
 
 def evaluate(
