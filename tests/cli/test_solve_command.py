@@ -186,7 +186,17 @@ def test_failing_while_writing_leaves_the_old_file(command, file, tmp_path, monk
     assert sorted(path.name for path in tmp_path.iterdir()) == ["problems.npz", "solutions.npz"]
 
 
-def test_shell_completion(tmp_path):
+def test_help_names_every_command_and_the_exit_codes(command):
+    listed = command("--help").out
+    for name in ("demo", "models", "solve", "advise", "train", "evaluate", "reproduce", "audit", "bench"):
+        (line,) = [line for line in listed.splitlines() if line.split()[1:2] == [name]]
+        assert len(line.split()) > 4
+    text = command("solve", "--help").out
+    for expected in ("0 every problem converged", "1 some did not", "2 the input or an option cannot be used"):
+        assert expected in text
+
+
+def test_shell_completion():
     """As bash asks for it: commands, options, and the names of optimizers."""
 
     def completed(line: str) -> list[str]:

@@ -167,6 +167,7 @@ def test_npz_that_cannot_be_used(tmp_path, content, expected):
 def test_files_that_cannot_be_used(tmp_path):
     assert "does not exist" in refusal(tmp_path / "no.npz")
     assert "is a directory" in refusal(tmp_path)
+    assert "does not exist" in refusal(tmp_path / ("x" * 5000 + ".npz"))
     (tmp_path / "p.txt").write_text("1,2\n")
     assert "cannot read problems from p.txt" in refusal(tmp_path / "p.txt")
     assert "cannot read problems from no file" in refusal()

@@ -1,5 +1,6 @@
 """`read_problem`: from files to a checked batch of problems."""
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -85,9 +86,11 @@ def _kind(kind: Kind | str | None) -> Kind | None:
 def _read(files: Sequence[Path], kind: Kind | None, target: str | None) -> dict[str, Array]:
     suffixes = [file.suffix.lower() for file in files]
     for file in files:
-        if not file.is_file():
-            what = "is a directory" if file.is_dir() else "does not exist"
+        if not os.path.isfile(file):  # not Path.is_file, which fails on names no file can have
+            what = "is a directory" if os.path.isdir(file) else "does not exist"
             raise InputError(f"{file} {what}; give {SUFFIXES}")
+        if not os.access(file, os.R_OK):
+            raise InputError(f"{file} cannot be read: permission denied")
     if target is not None and suffixes != [".csv"]:
         raise InputError("a target column is chosen in CSV files only")
     try:
