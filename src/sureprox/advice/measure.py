@@ -14,6 +14,7 @@ from sureprox.stopping import StoppingRule
 FIRST, GROWTH = 4, 4  # problems of the first sample, and how many times larger each next one is
 ALONE = 16  # problems that tell enough about a solver that takes them one by one
 REPEATS = 3  # of which the quickest counts
+START = 0.5  # share of the budget for the first round
 PATIENCE = 1.0  # seconds that everyone is given
 BEHIND = 2.0  # times the quickest: who cannot do better than this is not measured further
 
@@ -38,15 +39,19 @@ class Runner:
 
     @property
     def whole(self) -> float:
-        """Seconds for all problems, estimated: batched solvers by the slope between the two largest samples."""
+        """Seconds for all problems."""
+        return self.expected(self.batch)
+
+    def expected(self, count: int) -> float:
+        """Seconds for so many problems, estimated: batched solvers by the slope between the two largest samples."""
         if not self.times:
             return float("inf")
-        *_, last = sorted(self.times)
+        last = self.count
         slope = self.times[last] / last
         if self.solver.batched and len(self.times) > 1:
             before = sorted(self.times)[-2]
             slope = max(self.times[last] - self.times[before], 0.0) / (last - before)
-        return self.times[last] + slope * (self.batch - last)
+        return self.times[last] + slope * (count - last)
 
     @property
     def least(self) -> float:
@@ -88,11 +93,15 @@ class Race:
             best = min(other.whole for other in runners)
             share = 1.0 if runner.solver.batched else first / self.problem.batch  # of `best`, spent on this sample
             limit = max(PATIENCE, BEHIND * best * share)
-            self._attempt(runner, first, min(limit, self._left() / (len(runners) - i)))
+            left = self._left() - (1 - START) * self.budget
+            self._attempt(runner, first, min(limit, left / (len(runners) - i)))
         best = min(runner.whole for runner in runners)
         chosen = [r for r in runners if r.times and (r.least <= BEHIND * best or r.solver.name == baseline)]
+        chosen.sort(key=lambda runner: runner.solver.name != baseline)  # first, so that time does not run out before
         for i, runner in enumerate(chosen):
             self._climb(runner, time.perf_counter() + self._left() / (len(chosen) - i), BEHIND * best)
+        for runner in sorted(chosen, key=lambda runner: runner.whole)[:2]:  # what is left decides between the best
+            self._climb(runner, self.end, BEHIND * best)
         return [runner.timing() for runner in runners]
 
     def _left(self) -> float:
@@ -103,9 +112,8 @@ class Race:
         most = self.most if runner.solver.batched else min(self.most, ALONE)
         while runner.count < most and not runner.note:
             count = min(GROWTH * runner.count, most)
-            expected = runner.times[runner.count] * count / runner.count
             left = deadline - time.perf_counter()
-            if left < expected or (len(runner.times) > 1 and runner.least > enough):
+            if left < runner.expected(count) or (len(runner.times) > 1 and runner.least > enough):
                 return
             self._attempt(runner, count, left)
 
@@ -144,8 +152,8 @@ class Race:
             solved = rule.measure(x.to(problem.device)).converged
             if bool(solved.all()):
                 times.append(watch.seconds)
-                if time.perf_counter() + watch.seconds > deadline:
-                    break
+                if sum(times) > PATIENCE or time.perf_counter() + watch.seconds > deadline:
+                    break  # long runs need no repeating
             elif not solver.tighten():
                 missed = int((~solved).sum())
                 raise UnsolvedError(f"{missed} of {problem.batch} problems not solved to {self.tol:g}")
