@@ -13,6 +13,7 @@ from sureprox import Status
 from sureprox.optimizers import FISTA, ISTA, Adam, AdamHD
 from sureprox.optimizers.base import State
 from sureprox.problems import L1, LeastSquares, Zero
+from sureprox.solve import default_optimizer
 
 KINDS = pytest.mark.parametrize("kind", ["lasso", "logistic"])
 FAST = FISTA(restart=True)
@@ -25,6 +26,14 @@ def lower_bound(problem: sp.Problem, x: Tensor) -> Tensor:
     bound = lam / torch.einsum("bmn,bm->bn", f.A, rho).abs().amax(1)
     c = ((f.b * rho).sum(1) / (rho * rho).sum(1)).clamp(-bound, bound)
     return (f.b**2).sum(1) / 2 - ((c.unsqueeze(1) * rho - f.b) ** 2).sum(1) / 2
+
+
+def test_without_an_optimizer_the_default_runs():
+    problem = random_problem("lasso", batch=3, m=20, n=10)
+    default = sp.solve(problem)
+    named = sp.solve(problem, default_optimizer(problem))
+    assert torch.equal(default.x, named.x)
+    assert default.converged.all()
 
 
 # --- status and stopping ---------------------------------------------------------------------------------------------

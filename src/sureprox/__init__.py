@@ -46,9 +46,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """`sureprox.audit` is imported when it is first asked for: most programs never do."""
-    if name == "audit":
-        from importlib import import_module
+    """`sureprox.audit` and `sureprox.advise` are imported when they are first asked for: most programs never do."""
+    from importlib import import_module
 
+    if name == "audit":
         return import_module("sureprox.audit")
+    if name == "advise":
+        return import_module("sureprox.advice").advise
     raise AttributeError(f"module 'sureprox' has no attribute {name!r}")

@@ -13,12 +13,17 @@ from sureprox.run import Run, iterate
 from sureprox.solution import RECORDS, Progress, Solution, Status
 from sureprox.stopping import StoppingRule
 
-__all__ = ["Progress", "Solution", "Status", "iterate", "solve"]
+__all__ = ["Progress", "Solution", "Status", "default_optimizer", "iterate", "solve"]
+
+
+def default_optimizer(problem: Problem) -> Optimizer[Any]:
+    """What `solve` runs on this problem when no optimizer is named: restarted FISTA."""
+    return FISTA(restart=True)
 
 
 def solve(
     problem: Problem,
-    optimizer: Optimizer[Any] | str,
+    optimizer: Optimizer[Any] | str | None = None,
     x0: Any = None,
     max_iter: int = 1000,
     tol: float = 1e-6,
@@ -32,6 +37,8 @@ def solve(
     differentiable: bool | None = None,
 ) -> Solution:
     """Run `optimizer`, or the pretrained one of that name, until each certificate is below `tol` (`StoppingRule`).
+
+    Without an optimizer, `default_optimizer` chooses.
 
     `certify=True`: FISTA and restarted FISTA run beside the optimizer and the best point seen is returned, so that
     F(x_k) - F* <= 2 L |x_0 - x*|^2 / (k + 1)^2 whatever the optimizer does (`Certified`). An instance on which float32
@@ -48,7 +55,9 @@ def solve(
     memory; training uses `iterate`).
     """
     _check_arguments(problem, optimizer, max_iter, tol, record, check_every)
-    if isinstance(optimizer, str):
+    if optimizer is None:
+        optimizer = default_optimizer(problem)
+    elif isinstance(optimizer, str):
         optimizer = load(optimizer, device=problem.device)
     optimizer = _wrapped(optimizer, certify)
     start = problem.start(x0)
@@ -82,7 +91,7 @@ def _check_arguments(
 ) -> None:
     if not isinstance(problem, Problem):
         raise InputError(f"problem is a {type(problem).__name__}; make one with sureprox.lasso, logistic or Problem")
-    if not isinstance(optimizer, Optimizer | str):
+    if not isinstance(optimizer, Optimizer | str | None):
         raise InputError(
             f"optimizer is a {type(optimizer).__name__}; pass one of sureprox.optimizers, e.g. FISTA(), "
             "or a pretrained name"

@@ -62,7 +62,7 @@ def shelf(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFact
             save(
                 GoMathL2O(hidden=4),
                 directory / name,
-                family={"name": "lasso", "m": 20, "n": 40},
+                family={"name": "lasso", "m": 20, "n": 40, "nonzeros": 5},
                 training={"batch": 16, "batches": 20, "epochs": 2},
                 date="2026-01-02",
                 metrics={"validation_loss": 1.25},

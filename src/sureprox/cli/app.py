@@ -5,10 +5,11 @@ from typing import Annotated
 
 import typer
 
+from sureprox.cli.problem_commands import advise, evaluate, solve
+
 app = typer.Typer(
     name="sureprox",
     help="Learned proximal optimizers you can be sure of.",
-    add_completion=False,
     pretty_exceptions_enable=False,  # errors are reported by main
 )
 
@@ -37,7 +38,10 @@ def demo(
     batch: Annotated[int, typer.Option(help="Number of random problems.")] = 32,
     seed: Annotated[int, typer.Option(help="Seed of the problems and starting points.")] = 0,
 ) -> None:
-    """Race the optimizers on the LASSO problems of the paper: a table here, a figure in OUT."""
+    """Race the optimizers on the paper's LASSO problems.
+
+    A table here, a figure in OUT.
+    """
     import torch
 
     from sureprox.demo import demo as run_demo
@@ -58,6 +62,10 @@ def models(
         show_all(as_json=json)
     else:
         show_one(name, as_json=json)
+
+
+app.command()(solve)
+app.command()(advise)
 
 
 @app.command()
@@ -87,7 +95,10 @@ def train(
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write DIR/tensorboard too.")] = False,
     plot: Annotated[bool, typer.Option("--plot", help="Draw DIR/curves.png from the log at the end.")] = False,
 ) -> None:
-    """Train an optimizer on random problems. An interrupted run goes on when the same command is given again."""
+    """Train an optimizer on random problems.
+
+    An interrupted run goes on when the same command is given again.
+    """
     from sureprox.cli import train as command
 
     if list_presets:
@@ -96,6 +107,9 @@ def train(
     recipe, name = command.choose(preset, optimizer, argument or [], config, change or [], seed)
     directory = out or Path("runs") / recipe.optimizer / name
     command.run(recipe, directory, device=device, backend=backend, tensorboard=tensorboard, plot=plot)
+
+
+app.command()(evaluate)
 
 
 @app.command()
@@ -119,14 +133,18 @@ def reproduce(
     records_only: Annotated[bool, typer.Option("--records-only", help="Draw nothing.")] = False,
     figures_only: Annotated[bool, typer.Option("--figures-only", help="Draw from records, compute nothing.")] = False,
 ) -> None:
-    """Run the experiments of the paper: records, figures, and its claims judged. An interrupted run goes on."""
+    """Run the paper's experiments and judge its claims.
+
+    Records, figures and a table of claims. An interrupted run goes on when the same command is given again.
+    """
     from sureprox.cli import reproduce as command
+    from sureprox.cli.choices import chosen_device
     from sureprox.errors import InputError
 
     figures = command.chosen_figures(what)
     if records_only and figures_only:
         raise InputError("--records-only and --figures-only are given; choose one")
-    where = command.chosen_device(device)
+    where = chosen_device(device)
     request = command.chosen_request(quick, full or (figures_only and not quick), instances, iterations, seed, where)
     folder = out or Path("out/reproduction") / request.mode
     command.run(
@@ -156,7 +174,10 @@ def audit(
     trials: Annotated[int, typer.Option(help="Random pairs of runs of each kind for the statements.")] = 12,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
 ) -> None:
-    """Check every statement of the theory, and what it says about trained optimizers."""
+    """Check the theory, and what it says about trained optimizers.
+
+    Every statement is checked on random runs, and on runs of trained optimizers.
+    """
     import torch
 
     from sureprox.cli.audit import run as run_audit

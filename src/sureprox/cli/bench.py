@@ -8,7 +8,8 @@ import torch
 import typer
 from rich.console import Console
 
-from sureprox.cli.reproduce import INTERRUPTED, chosen_device
+from sureprox.cli.choices import chosen_device
+from sureprox.cli.reproduce import INTERRUPTED
 from sureprox.cli.tables import new_table, table_console
 from sureprox.evaluation.battery import LEARNED, QUICK, Battery, Plan, chosen
 from sureprox.evaluation.battery_records import KindRecord, read_records, write_records

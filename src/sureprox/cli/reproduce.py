@@ -32,14 +32,6 @@ def chosen_figures(what: Sequence[str]) -> list[str]:
     return [name for name in FIGURES if name in wanted]
 
 
-def chosen_device(name: str) -> torch.device:
-    if name not in ("auto", "cpu", "cuda"):
-        raise InputError(f"device is {name!r}; choose one of auto, cpu, cuda")
-    if name == "cuda" and not torch.cuda.is_available():
-        raise InputError("device is 'cuda', but torch finds no GPU here; use --device cpu")
-    return torch.device("cuda" if torch.cuda.is_available() and name != "cpu" else "cpu")
-
-
 def chosen_request(
     quick: bool, full: bool, instances: int | None, iterations: int | None, seed: int, device: torch.device
 ) -> Request:

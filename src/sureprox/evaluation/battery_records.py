@@ -58,7 +58,7 @@ class KindRecord:
 
 
 def write_records(path: Path, records: Iterable[KindRecord]) -> None:
-    lines = [json.dumps(_as_json(record), sort_keys=True) for record in records]
+    lines = [json.dumps(as_json(record), sort_keys=True) for record in records]
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, ("[\n" + ",\n".join(lines) + "\n]\n").encode())
 
@@ -73,7 +73,8 @@ def read_records(path: Path) -> list[KindRecord]:
         raise RecordError(f"{path} is not a record of the battery ({error}); delete it and run it again") from None
 
 
-def _as_json(record: KindRecord) -> dict[str, Any]:
+def as_json(record: KindRecord) -> dict[str, Any]:
+    """The record as it is on disk."""
     content = asdict(record) | {"format": FORMAT}
     content["iterations"] = {f"{level:g}": row for level, row in record.iterations.items()}
     if record.seconds is not None:

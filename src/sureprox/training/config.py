@@ -245,6 +245,14 @@ def override(config: Config, changes: Mapping[str, Any]) -> Config:
     return replace(config, **changes)
 
 
+def card_family(table: Mapping[str, Any]) -> Family:
+    """The family that a card describes, so that it can be sampled again."""
+    if "name" not in table:
+        raise ConfigError("the card does not say which family of problems the weights were trained on")
+    found: Family = _family(table, LassoFamily())
+    return found
+
+
 def _family(table: Mapping[str, Any], default: Any) -> Any:
     numbers = {key: value for key, value in table.items() if key != "name"}
     name = table.get("name", default.name)

@@ -1,0 +1,101 @@
+"""Our own solvers, as `advise` runs them."""
+
+import time
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from sureprox.optimizers import FISTA, AdaLISTA, Optimizer, load, pretrained, read_card
+from sureprox.problems import LeastSquares, Logistic, Problem
+from sureprox.solve import Progress, solve
+
+MOST = 100_000  # iterations; time runs out first
+
+
+class OutOfTimeError(Exception):
+    """A solver that was stopped."""
+
+
+class Solver(Protocol):
+    """Solves a sample of problems."""
+
+    name: str
+    batched: bool  # whether many problems at once cost less than one after the other
+
+    @property
+    def call(self) -> str:
+        """How the user would write it."""
+        ...
+
+    def prepare(self, problem: Problem) -> Any:
+        """What `run` needs; its time does not count."""
+        ...
+
+    def run(self, prepared: Any, deadline: float) -> Tensor:
+        """x (B, n); raises `OutOfTimeError` after the deadline, by time.perf_counter."""
+        ...
+
+    def tighten(self) -> bool:
+        """Ask for more precision the next time; False if that is all there is."""
+        ...
+
+
+class Ours:
+    """`sureprox.solve` with one optimizer."""
+
+    batched = True
+
+    def __init__(self, name: str, optimizer: Optimizer[Any], shown: str, certify: bool | str, tol: float) -> None:
+        self.name = name
+        self.optimizer = optimizer
+        self.shown = shown
+        self.certify = certify
+        self.tol = tol
+
+    @property
+    def call(self) -> str:
+        return f"sureprox.solve(problem, {self.shown}, tol={self.tol:g}, certify={self.certify!r})"
+
+    def prepare(self, problem: Problem) -> Problem:
+        return problem
+
+    def run(self, prepared: Problem, deadline: float) -> Tensor:
+        def watch(seen: Progress) -> None:
+            if time.perf_counter() > deadline:
+                raise OutOfTimeError
+
+        found = solve(prepared, self.optimizer, max_iter=MOST, tol=self.tol, certify=self.certify, callback=watch)
+        return found.x
+
+    def tighten(self) -> bool:
+        return False
+
+
+def restarted_fista(problem: Problem, tol: float) -> Ours:
+    """It needs no other method beside it, except in float32, which may be too coarse: a certified solve goes on."""
+    certify = problem.dtype == torch.float32
+    return Ours("restarted FISTA", FISTA(restart=True), "sureprox.optimizers.FISTA(restart=True)", certify, tol)
+
+
+def learned(name: str, problem: Problem, tol: float) -> Ours:
+    """A model, certified: in the cheap way on a CPU, where the other methods cost time of their own."""
+    certify = "cheap" if problem.device.type == "cpu" else True
+    return Ours(name, load(name, problem.device), repr(name), certify, tol)
+
+
+def suitable(problem: Problem) -> Sequence[str]:
+    """The pretrained optimizers for this kind of problem; of the paper's variants (KIND/lasso-...) none."""
+    if not isinstance(problem.f, LeastSquares | Logistic):
+        return []
+    kind = "logistic" if isinstance(problem.f, Logistic) else "lasso"
+    found = []
+    for name in pretrained():
+        card = read_card(name)
+        fits = kind in str(card.family.get("name", ""))
+        rows = card.arguments.get("m", problem.f.m) if card.optimizer == AdaLISTA.kind else problem.f.m
+        variant = "-" in name.rpartition("/")[2] and card.optimizer != "sure"
+        if fits and not variant and rows == problem.f.m:
+            found.append(name)
+    return found

@@ -1,0 +1,44 @@
+"""`sureprox advise`: which solver to use for the problems of a file."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from rich.console import Console
+
+from sureprox.advice import Advice, advise
+from sureprox.advice.result import COLUMNS
+from sureprox.cli.tables import new_table, table_console
+from sureprox.problem_files import Loaded
+
+
+def run(loaded: Loaded, device: torch.device, *, models: Sequence[str] | None, as_json: bool, **options: Any) -> None:
+    problem = loaded.problem.to(device=device)
+    console = Console(stderr=True)
+    with console.status("measuring") as status:  # silent where there is no terminal
+
+        def heard(solver: str) -> None:
+            status.update(f"measuring {solver}")
+
+        found = advise(problem, models=models, progress=heard, **options)
+    if as_json:
+        print(json.dumps({"source": loaded.source} | found.as_dict(), indent=2, allow_nan=False))
+    else:
+        _show(found, loaded)
+
+
+def _show(found: Advice, loaded: Loaded) -> None:
+    plain = Console(soft_wrap=True, highlight=False, markup=False)
+    plain.print(f"{found.problems:,} {loaded.kind.value} problems from {loaded.source}: {found.headline}")
+    plain.print(found.reason)
+    if found.call:
+        plain.print(f"  {found.call}")
+    name, *columns = COLUMNS
+    table = new_table(name, "", *columns)
+    for solver, *cells, note in found.rows():
+        table.add_row(solver, note, *cells)
+    table_console().print(table)
+    plain.print(f"seconds to a relative gap of {found.tol:g} on {found.device}, measured or estimated from the sample")
+    for words, models in found.likeness().items():
+        plain.print(f"{', '.join(models)}: {words}")

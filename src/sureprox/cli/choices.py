@@ -1,0 +1,99 @@
+"""What several commands let the user choose: device, precision, optimizer, and where results go."""
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from sureprox.errors import InputError, WeightsError
+from sureprox.optimizers import FISTA, ISTA, Optimizer, load, pretrained
+from sureprox.problem_files import Loaded, read_problem
+from sureprox.problems import Problem
+from sureprox.solve import default_optimizer
+
+CLASSICAL: dict[str, Optimizer[Any]] = {"fista-restart": FISTA(restart=True), "fista": FISTA(), "ista": ISTA()}
+DTYPES = {"auto": None, "float32": torch.float32, "float64": torch.float64}
+
+
+def chosen_device(name: str) -> torch.device:
+    if name not in ("auto", "cpu", "cuda"):
+        raise InputError(f"device is {name!r}; choose one of auto, cpu, cuda")
+    if name == "cuda" and not torch.cuda.is_available():
+        raise InputError("device is 'cuda', but torch finds no GPU here; use --device cpu")
+    return torch.device("cuda" if torch.cuda.is_available() and name != "cpu" else "cpu")
+
+
+def chosen_dtype(name: str) -> torch.dtype | None:
+    if name not in DTYPES:
+        raise InputError(f"dtype is {name!r}; choose one of {', '.join(DTYPES)}")
+    return DTYPES[name]
+
+
+def chosen_optimizer(name: str | None, device: torch.device) -> Optimizer[Any] | None:
+    """One of `CLASSICAL`, a pretrained one or a model at a path; None for the default."""
+    if name is None:
+        return None
+    if name in CLASSICAL:
+        return CLASSICAL[name]
+    try:
+        return load(name, device)
+    except WeightsError as error:
+        if str(error).startswith("no model"):
+            known = ", ".join((*CLASSICAL, *pretrained()))
+            raise InputError(f"no optimizer {name!r}; choose from {known}, or give the path of a model") from None
+        raise
+
+
+def name_of(optimizer: str | None, problem: Problem) -> str:
+    """What a summary calls it."""
+    if optimizer is not None:
+        return optimizer
+    default = default_optimizer(problem)
+    if isinstance(default, FISTA):
+        return "fista-restart" if default.restart else "fista"
+    return getattr(default, "kind", type(default).__name__)
+
+
+def numbers(option: str, text: str | None) -> list[float] | float | None:
+    """A number, or several with commas between them."""
+    if text is None:
+        return None
+    try:
+        found = [float(part) for part in text.split(",")]
+    except ValueError:
+        raise InputError(f"{option} is {text!r}; give a number, or several with commas between them") from None
+    return found if len(found) > 1 else found[0]
+
+
+def require_writable(targets: Sequence[Path | None], sources: Sequence[Path] = ()) -> None:
+    """Refuse what cannot be written, before any work; nothing is left behind."""
+    given = [target for target in targets if target is not None]
+    for target in given:
+        if target.is_dir():
+            raise InputError(f"cannot write {target}: it is a directory; give the name of a file")
+        if not target.parent.is_dir():
+            raise InputError(f"cannot write {target}: there is no directory {target.parent}; make it first")
+        if any(target.resolve() == source.resolve() for source in sources):
+            raise InputError(f"{target} would be written over what is read; choose another name")
+        try:
+            tempfile.TemporaryFile(dir=target.parent).close()
+        except OSError as error:
+            raise InputError(f"cannot write {target}: {error.strerror}; choose another place") from None
+    if len({target.resolve() for target in given}) < len(given):
+        raise InputError(f"{given[0]} is given for two results; choose different names")
+
+
+def loaded(
+    files: Sequence[Path], kind: str | None, lam: str | None, lam_ratio: str | None, target: str | None, dtype: str
+) -> Loaded:
+    """The problems that these options ask for."""
+    return read_problem(
+        files,
+        kind=kind,
+        lam=numbers("--lam", lam),
+        lam_ratio=numbers("--lam-ratio", lam_ratio),
+        target=target,
+        dtype=chosen_dtype(dtype),
+    )

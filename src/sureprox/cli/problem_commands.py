@@ -1,0 +1,149 @@
+"""The commands that solve, and that say how well: `solve`, `advise`, `evaluate`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Files = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="FILE",
+        help="One .npz or .mat with A, b, lam (LASSO) or A, y, lam (logistic); two .npy: A b; or a CSV table.",
+    ),
+]
+Lam = Annotated[str | None, typer.Option(metavar="NUMBER,...", help="Weight of |x|_1, in place of that of the file.")]
+LamRatio = Annotated[
+    str | None, typer.Option(metavar="NUMBER,...", help="The same as a share of the smallest lam with solution zero.")
+]
+Kind = Annotated[
+    str | None, typer.Option(help="lasso or logistic, where the file does not say; lasso by default for .npy and CSV.")
+]
+Target = Annotated[str | None, typer.Option(help="Target column of a CSV table, by name or number; last by default.")]
+Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
+Dtype = Annotated[str, typer.Option(help="auto (as in the file), float32 or float64.")]
+Json = Annotated[bool, typer.Option("--json", help="JSON on stdout, and nothing else there.")]
+Tol = Annotated[float, typer.Option(help="Relative duality gap at which a problem counts as solved.")]
+
+
+def complete_optimizer(incomplete: str) -> list[str]:
+    """For shell completion."""
+    from sureprox.cli.choices import CLASSICAL
+    from sureprox.optimizers import pretrained
+
+    return [name for name in (*CLASSICAL, *pretrained()) if name.startswith(incomplete)]
+
+
+def solve(
+    files: Files,
+    lam: Lam = None,
+    lam_ratio: LamRatio = None,
+    kind: Kind = None,
+    target: Target = None,
+    optimizer: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Pretrained name, path of a model, fista-restart, fista or ista.",
+            autocompletion=complete_optimizer,
+        ),
+    ] = None,
+    tol: Tol = 1e-6,
+    max_iter: Annotated[int, typer.Option(help="Most iterations of each problem.")] = 10_000,
+    certify: Annotated[
+        bool, typer.Option("--certify/--no-certify", help="FISTA's rate guaranteed beside the optimizer, or not.")
+    ] = True,
+    cheap: Annotated[bool, typer.Option("--cheap", help="A cheaper guarantee: one method at a time.")] = False,
+    device: Device = "auto",
+    dtype: Dtype = "auto",
+    out: Annotated[Path, typer.Option(metavar="FILE.npz", help="Where the solutions go.")] = Path("solutions.npz"),
+    csv: Annotated[Path | None, typer.Option(metavar="FILE.csv", help="A line for each problem, too.")] = None,
+    json: Json = False,
+) -> None:
+    """Solve the problems of a file, each with a certificate.
+
+    Exit codes:
+    0 every problem converged
+    1 some did not; the results are written all the same
+    2 the input or an option cannot be used; nothing is written
+    """
+    from sureprox.cli import choices
+    from sureprox.cli.solve import Request, run
+    from sureprox.errors import InputError
+
+    if cheap and not certify:
+        raise InputError("--cheap and --no-certify are given; choose one")
+    request = Request(optimizer, tol, max_iter, "cheap" if cheap else certify, choices.chosen_device(device))
+    choices.require_writable([out, csv], files)
+    loaded = choices.loaded(files, kind, lam, lam_ratio, target, dtype)
+    run(loaded, request, out, csv, as_json=json)
+
+
+def advise(
+    files: Files,
+    lam: Lam = None,
+    lam_ratio: LamRatio = None,
+    kind: Kind = None,
+    target: Target = None,
+    tol: Tol = 1e-6,
+    budget: Annotated[float, typer.Option(metavar="SECONDS", help="Time for all measurements together.")] = 20.0,
+    sample: Annotated[int, typer.Option(help="Most problems that are solved to measure.")] = 1024,
+    model: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Pretrained name or path of a model; repeatable. The suitable ones by default.",
+            autocompletion=complete_optimizer,
+        ),
+    ] = None,
+    device: Device = "auto",
+    dtype: Dtype = "auto",
+    json: Json = False,
+) -> None:
+    """Say which solver is quickest for the problems of a file.
+
+    Solves some of the problems on this machine with restarted FISTA, the pretrained optimizers, scikit-learn and celer
+    (where these are installed) to the same certified gap, and says which to use, how long all problems would take,
+    and whether the pretrained optimizers were trained on problems like these.
+    """
+    from sureprox.cli import choices
+    from sureprox.cli.advise import run
+
+    where = choices.chosen_device(device)
+    loaded = choices.loaded(files, kind, lam, lam_ratio, target, dtype)
+    run(loaded, where, tol=tol, budget=budget, sample=sample, models=model, as_json=json)
+
+
+def evaluate(
+    model: Annotated[
+        str,
+        typer.Argument(help="Pretrained name, or the path of a model.", autocompletion=complete_optimizer),
+    ],
+    family: Annotated[
+        str | None, typer.Option(help="lasso, logistic, sure-lasso or sure-logistic; that of the card by default.")
+    ] = None,
+    scenario: Annotated[
+        list[str] | None,
+        typer.Option(help="ind, s=NUMBER (start moved) or t=NUMBER (objective moved); repeatable. ind, s=10, t=10."),
+    ] = None,
+    instances: Annotated[int, typer.Option(min=1, help="Number of problems.")] = 16,
+    iterations: Annotated[int, typer.Option(min=1, help="Most iterations.")] = 2000,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the problems and starting points.")] = 0,
+    device: Device = "auto",
+    dtype: Annotated[str, typer.Option(help="float32 or float64.")] = "float64",
+    out: Annotated[Path | None, typer.Option(metavar="FILE.json", help="Keep the record.")] = None,
+    json: Json = False,
+) -> None:
+    """Measure a model on fresh problems, against FISTA.
+
+    Iterations to a relative gap of 1e-3, 1e-6 and 1e-9 of the model, FISTA and restarted FISTA: on problems as in
+    training, from a start moved by s, and with an objective moved by t.
+    """
+    from sureprox.cli import choices
+    from sureprox.cli.evaluate import run
+    from sureprox.evaluation.battery import Plan
+
+    if choices.chosen_dtype(dtype) is None:
+        dtype = "float64"
+    choices.require_writable([out])
+    plan = Plan(batch=instances, most=iterations, seed=seed, dtype=dtype)
+    run(model, family, scenario or [], plan, choices.chosen_device(device), out, to_json=json)

@@ -1,0 +1,173 @@
+"""`sureprox solve`: problems of a file to solutions with certificates, and a summary."""
+
+import csv
+import io
+import json
+import time
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bars
+
+from sureprox.cli.choices import chosen_optimizer, name_of
+from sureprox.cli.tables import new_table, table_console
+from sureprox.errors import InputError
+from sureprox.files import write_atomically
+from sureprox.problem_files import Loaded
+from sureprox.problems import L1, Problem
+from sureprox.solve import Progress, Solution, solve
+
+QUANTILES = {"min": 0.0, "median": 0.5, "q90": 0.9, "max": 1.0}
+UNSOLVED = 1  # exit code
+LISTED = 20  # problems that are shown one by one
+ARRAYS = ("x", "objective", "gap", "kkt", "iterations", "rate", "credit", "pull_backs", "rejected", "refined")
+COLUMNS = ("objective", "gap", "relative_gap", "iterations", "status", "track")
+
+
+@dataclass(frozen=True)
+class Request:
+    """How the problems are solved."""
+
+    optimizer: str | None
+    tol: float
+    max_iter: int
+    certify: bool | str
+    device: torch.device
+
+
+def run(loaded: Loaded, request: Request, out: Path, table: Path | None, *, as_json: bool) -> None:
+    """Solve, write the results, show them; ends with exit code 1 if a problem is not solved."""
+    optimizer = chosen_optimizer(request.optimizer, request.device)
+    problem = loaded.problem.to(device=request.device)
+    x0 = None if loaded.x0 is None else loaded.x0.to(request.device)
+    console = Console(stderr=True)
+    shown = (TextColumn("{task.description}"), BarColumn(20), MofNCompleteColumn(), TimeElapsedColumn())
+    with Bars(*shown, console=console, transient=True, disable=not console.is_terminal) as bars:
+        task = bars.add_task(f"{problem.batch:,} problems", total=request.max_iter)
+
+        def heard(seen: Progress) -> None:
+            line = f"{seen.unfinished:,} of {problem.batch:,} left, worst gap {seen.worst_gap:.1e}"
+            bars.update(task, completed=seen.k, description=line)
+
+        began = time.perf_counter()
+        try:
+            limits = (request.max_iter, request.tol, request.certify)
+            solution = solve(problem, optimizer, x0, *limits, callback=heard)
+        except RuntimeError as error:
+            if "memory" not in str(error):
+                raise
+            raise InputError(
+                f"{problem.batch:,} problems do not fit in the memory of {request.device.type}; solve fewer at a time"
+            ) from None
+        seconds = time.perf_counter() - began
+    write_atomically(out, npz(solution, problem, request.tol))
+    if table is not None:
+        write_atomically(table, csv_lines(solution).encode())
+    found = summary(loaded, request, problem, solution, seconds) | {"out": str(out)}
+    if as_json:
+        print(json.dumps(found | {"instances": rows(solution)}, indent=2, allow_nan=False))
+    else:
+        _show(found, rows(solution))
+    if not bool(solution.converged.all()):
+        raise typer.Exit(UNSOLVED)
+
+
+def columns(solution: Solution) -> dict[str, Any]:
+    """A list of `COLUMNS` for each instance."""
+    objective, gap = solution.objective.tolist(), solution.gap.tolist()
+    return {
+        "objective": objective,
+        "gap": gap,
+        "relative_gap": [g / F if F > 0 else g for g, F in zip(gap, objective, strict=True)],
+        "iterations": solution.iterations.tolist(),
+        "status": [str(status) for status in solution.status],
+        "track": [str(track) for track in solution.track],
+    }
+
+
+def rows(solution: Solution) -> list[dict[str, Any]]:
+    """One for each instance; what is not finite is None, since JSON has no word for it."""
+    made = columns(solution)
+    return [
+        {name: _finite(made[name][i]) for name in COLUMNS} | {"problem": i} for i in range(len(solution.iterations))
+    ]
+
+
+def npz(solution: Solution, problem: Problem, tol: float) -> bytes:
+    """The whole solution as a .npz file: arrays named as in `Solution`, status and track as text."""
+    content: dict[str, Any] = {name: getattr(solution, name).cpu().numpy() for name in ARRAYS}
+    content |= {name: np.array(columns(solution)[name]) for name in ("status", "track")}
+    if isinstance(problem.r, L1):
+        content["lam"] = problem.r.lam.cpu().numpy()
+    buffer = io.BytesIO()
+    np.savez(buffer, **content, converged=solution.converged.numpy(), tol=np.float64(tol))
+    return buffer.getvalue()
+
+
+def csv_lines(solution: Solution) -> str:
+    """A header, then one line for each instance."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(("problem", *COLUMNS))
+    made = columns(solution)
+    for i in range(len(solution.iterations)):
+        writer.writerow((i, *(made[name][i] for name in COLUMNS)))
+    return buffer.getvalue()
+
+
+def summary(loaded: Loaded, request: Request, problem: Problem, solution: Solution, seconds: float) -> dict[str, Any]:
+    made = columns(solution)
+    steps = np.sort(np.array(made["iterations"]))
+    quantile = {name: int(np.quantile(steps, share, method="higher")) for name, share in QUANTILES.items()}
+    return {
+        "source": loaded.source,
+        "kind": loaded.kind.value,
+        "problems": problem.batch,
+        "m": getattr(problem.f, "m", None),
+        "n": problem.n,
+        "optimizer": name_of(request.optimizer, problem),
+        "certify": request.certify,
+        "tol": request.tol,
+        "device": request.device.type,
+        "dtype": str(problem.dtype).removeprefix("torch."),
+        "seconds": round(seconds, 4),
+        "status": dict(Counter(made["status"])),
+        "iterations": quantile,
+        "worst_relative_gap": _finite(max(made["relative_gap"])),
+    }
+
+
+def _finite(value: Any) -> Any:
+    return None if isinstance(value, float) and not np.isfinite(value) else value
+
+
+def _show(found: dict[str, Any], instances: list[dict[str, Any]]) -> None:
+    console = table_console()
+    if len(instances) <= LISTED:
+        table = new_table("problem", "status", "iterations", "objective", "relative gap", "found by")
+        for row in instances:
+            gap = "unknown" if row["relative_gap"] is None else f"{row['relative_gap']:.1e}"
+            objective = "not finite" if row["objective"] is None else f"{row['objective']:.8g}"
+            table.add_row(str(row["problem"]), row["status"], f"{row['iterations']:,}", objective, gap, row["track"])
+        console.print(table)
+    worst = found["worst_relative_gap"]
+    lines = {
+        "problems": f"{found['problems']:,} {found['kind']}, {found['m']} x {found['n']}, from {found['source']}",
+        "optimizer": f"{found['optimizer']}, {found['dtype']} on {found['device']}",
+        "status": ", ".join(f"{count:,} {name}" for name, count in found["status"].items()),
+        "iterations": ", ".join(f"{name} {value:,}" for name, value in found["iterations"].items()),
+        "worst relative gap": "unknown" if worst is None else f"{worst:.1e} (asked for {found['tol']:.1e})",
+        "seconds": f"{found['seconds']:.3g}",
+        "solutions": found["out"],
+    }
+    table = new_table("summary", "")
+    for name, text in lines.items():
+        table.add_row(name, text)
+    console.print(table)

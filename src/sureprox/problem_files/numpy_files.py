@@ -1,0 +1,88 @@
+"""`.npy` and `.npz`, without pickles and without trusting what they declare."""
+
+import io
+import os
+import warnings
+import zipfile
+from collections.abc import Collection
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+
+from sureprox.errors import InputError
+from sureprox.problem_files.limits import Array, check_expansion, check_shape, numbers
+
+MAGIC = b"\x93NUMPY"
+LONGEST_HEADER = 10_000  # bytes; numpy's own limit
+
+
+def read_npy(path: Path) -> Array:
+    """The array of a `.npy` file."""
+    with path.open("rb") as file:
+        return _array(file, os.fstat(file.fileno()).st_size, path.name)
+
+
+def read_npz(path: Path, wanted: Collection[str]) -> tuple[dict[str, Array], list[str]]:
+    """Those arrays of a `.npz` file that are wanted, and the names of all that it holds."""
+    with path.open("rb") as file:
+        refuse_pickle(file.read(2), path.name)
+    with zipfile.ZipFile(path) as archive:
+        members = [info for info in archive.infolist() if info.filename.endswith(".npy")]
+        names = [info.filename.removesuffix(".npy") for info in members]
+        if repeated := sorted({name for name in names if names.count(name) > 1} & set(wanted)):
+            raise InputError(f"{path.name} holds {repeated[0]} more than once; save each array once")
+        found = {
+            name: _member(archive, info, f"{name} in {path.name}")
+            for name, info in zip(names, members, strict=True)
+            if name in wanted
+        }
+    return found, names
+
+
+def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, label: str) -> Array:
+    if info.flag_bits & 1:
+        raise InputError(f"{label} is encrypted; save it without a password")
+    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise InputError(f"{label} is compressed by a method that numpy does not use; save it with numpy.savez")
+    check_expansion(label, info.compress_size, info.file_size)
+    with archive.open(info) as stream:
+        return _array(stream, info.file_size, label)
+
+
+def _array(stream: IO[bytes], size: int, label: str) -> Array:
+    """One array from a stream of `size` bytes."""
+    prefix = stream.read(8)
+    refuse_pickle(prefix, label)
+    if prefix[:6] != MAGIC or len(prefix) < 8:
+        raise InputError(f"{label} is not a numpy array; save it with numpy.save")
+    version = (prefix[6], prefix[7])
+    if version not in ((1, 0), (2, 0)):
+        raise InputError(f"{label} has .npy version {version[0]}.{version[1]}; 1.0 and 2.0 are read")
+    width = 2 if version == (1, 0) else 4
+    counted = stream.read(width)
+    length = int.from_bytes(counted, "little")
+    if len(counted) < width or length > LONGEST_HEADER:
+        raise InputError(f"{label} declares a header of {length:,} bytes; it is damaged")
+    header = stream.read(length)
+    shape, fortran, dtype = _header(counted + header, version)
+    if dtype.hasobject:
+        raise InputError(f"{label} holds Python objects, a pickle which could run code; save an array of float64")
+    check_shape(label, shape, dtype.itemsize, size - 8 - width - length)
+    content = stream.read()
+    if len(content) != size - 8 - width - length:
+        raise InputError(f"{label} ends too early: damaged or cut short")
+    return numbers(label, np.frombuffer(content, dtype).reshape(shape, order="F" if fortran else "C"))
+
+
+def _header(content: bytes, version: tuple[int, int]) -> tuple[tuple[int, ...], bool, np.dtype[np.generic]]:
+    reader = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what Python thinks of a damaged header is not for the user
+        shape, fortran, dtype = reader(io.BytesIO(content))
+    return shape, fortran, dtype
+
+
+def refuse_pickle(beginning: bytes, label: str) -> None:
+    if beginning[:1] == b"\x80":
+        raise InputError(f"{label} is a pickle, which could run code; save it with numpy.savez or numpy.save")
