@@ -9,11 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sureprox.backends import faster
+from sureprox.backends import faster, stepper
 from sureprox.errors import InputError
 from sureprox.evaluation.battery_kinds import KINDS, Kind
 from sureprox.evaluation.battery_records import LEVELS, KindRecord
-from sureprox.evaluation.contestants import Contestant, UnavailableError, classical, learned, stepper
+from sureprox.evaluation.contestants import Contestant, UnavailableError, classical, learned
 from sureprox.evaluation.datasets import Dataset, Instances, solved
 from sureprox.evaluation.metrics import gap_scale, relative_gap
 from sureprox.evaluation.records import circumstances
