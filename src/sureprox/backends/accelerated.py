@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from sureprox.backends.ahead import one_read
 from sureprox.backends.compiled import with_own_code
 from sureprox.backends.network import can_fuse, fused
 from sureprox.backends.normal import faster
@@ -78,7 +79,7 @@ class Accelerated(Optimizer[S]):
     def _seen(self, problem: Problem) -> Problem | Stacked:
         """What the compiled step is given: made here, where torch.compile need not follow."""
         optimizer = self._optimizer(problem)
-        return optimizer.stack(problem) if isinstance(optimizer, Certified) else faster(problem)
+        return one_read(optimizer.stack(problem)) if isinstance(optimizer, Certified) else faster(problem)
 
 
 class Replay:
