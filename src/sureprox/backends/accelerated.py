@@ -98,7 +98,9 @@ class Replay:
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
-            advance(optimizer, target, self.shape, first)  # compiles where that is still to be done
+            values = first
+            for _ in range(RING):  # compiles where that is still to be done
+                values = advance(optimizer, target, self.shape, values)
         torch.cuda.current_stream().wait_stream(stream)
         pool = torch.cuda.graph_pool_handle()
         for place in range(RING):
@@ -133,7 +135,7 @@ def _advanced(
     """One step as a function of tensors alone."""
     state = bare(shape, iter(values))
     after = optimizer.advance(target, state) if isinstance(optimizer, Certified) else optimizer.step(target, state)
-    return tensors(after, shape)
+    return tuple(value.contiguous() for value in tensors(after, shape))  # one layout, compiled once
 
 
 def _mark(batch: int, n: int, target: Problem | Stacked, values: tuple[Tensor, ...]) -> None:

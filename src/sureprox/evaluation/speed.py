@@ -129,5 +129,3 @@ def copy_bandwidth(device: torch.device) -> float:
         wait(device)
         times.append(time.perf_counter() - began)
     return 2 * block.numel() * block.element_size() / min(times)
-
-
