@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from sureprox.problems import Problem
+from sureprox.problems.penalties import HasPenaltyDual
 
 
 @dataclass(frozen=True)
@@ -23,8 +24,8 @@ class StoppingRule:
 
     So (F - F*)/F* <= tol, except where F* is smaller than tol * F_0: there F - F* <= tol^2 F_0.
 
-    Where no duality gap is known, or where r is flat at the origin (lam = 0) and the gap says nothing, the rule is
-    kkt <= tol * max_j |grad_j f(0)| instead (relative to the gradient at the start if that one is zero).
+    Where no duality gap is known, or where r is flat at the origin (lam = 0) or leaves a coordinate free and the gap
+    says nothing, the rule is kkt <= tol * max_j |grad_j f(0)| instead (relative to the gradient at the start if that one is zero).
     """
 
     def __init__(self, problem: Problem, x0: Tensor, tol: float) -> None:
@@ -35,6 +36,9 @@ class StoppingRule:
         self.gradient = torch.where(gradient > 0, gradient, at_start)
         low, high = self.problem.r.subdiff(torch.zeros_like(x0, dtype=torch.float64))
         self.by_gap = ((high - low).amax(1) > 0) & self.problem.has_duality_gap
+        if isinstance(self.problem.r, HasPenaltyDual):
+            # a coordinate that r leaves free allows no dual point but zero
+            self.by_gap &= self.problem.r.dual_range(torch.ones_like(low))[1] > 0
 
     @torch.no_grad()
     def measure(self, x: Tensor) -> Measurement:
