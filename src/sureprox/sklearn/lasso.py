@@ -22,7 +22,7 @@ class LinearRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def predict(self, X: Any) -> Array:
         """X coef_' + intercept_."""
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse=["csr", "csc", "coo"], reset=False)
+        X = validate_data(self, X, accept_sparse="csr", reset=False)
         made: Array = linear.predicted(X, self.coef_, self.intercept_)
         return made
 
@@ -75,7 +75,7 @@ class Lasso(MultiOutputMixin, LinearRegressor):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         X, y = validate_data(
-            self, X, y, accept_sparse=True, y_numeric=True, multi_output=True, dtype=np.float64, copy=False
+            self, X, y, accept_sparse="csr", y_numeric=True, multi_output=True, dtype=np.float64, copy=False
         )
         weights = None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float64)
         self._fit_checked(dense(X), y, weights)

@@ -70,7 +70,7 @@ class LassoCV(LinearRegressor):
         self.device = device
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        X, y = validate_data(self, X, y, accept_sparse=True, y_numeric=True, dtype=np.float64)
+        X, y = validate_data(self, X, y, accept_sparse="csr", y_numeric=True, dtype=np.float64)
         checked(self.max_iter, self.tol)
         device = chosen_device(self.device)
         X = dense(X)
@@ -126,7 +126,7 @@ class LassoCV(LinearRegressor):
         problem = Problem(f.select(each), WeightedL1(lam / made.scale))
         step = 1 / torch.where(L > 0, L, 1.0)[each]
         found = fitted(
-            problem, self.optimizer, max(self.tol, PATH_TOL), self.max_iter, polish=A is not made.A, step_size=step
+            problem, self.optimizer, max(self.tol, PATH_TOL), self.max_iter, step_size=step
         )
         residual = y - LinearMap(made.A).forward(found.x)
         if self.fit_intercept:

@@ -61,19 +61,23 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.device = device
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        X, y = validate_data(self, X, y, accept_sparse=True, dtype=np.float64)
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64)
         self._check_parameters()
         labels = self._labels(y)
         device = chosen_device(self.device)
-        weights = tensor(self._weights(X, labels, sample_weight), device)
-        made = linear.columns(tensor(dense(X), device), weights, self.fit_intercept)
+        row_weights = self._weights(X, labels, sample_weight)
+        counted = row_weights > 0
+        if len(np.unique(labels[counted])) < 2:
+            raise ValueError("LogisticRegression needs rows of positive weight of 2 classes; there is only one class")
+        weights = tensor(row_weights[counted], device)
+        made = linear.columns(tensor(dense(X)[counted], device), weights, self.fit_intercept)
         m, n = made.A.shape
         A, penalty = made.A, 1 / (m * self.C) / made.scale
         if self.fit_intercept:
             # as long as the other columns, so that its coordinate is of the same kind
             A = torch.cat([A, torch.full_like(A[:, :1], float(weights.sum()) ** -0.5)], 1)
             penalty = torch.cat([penalty, penalty.new_zeros(1)])
-        f = Logistic(A, tensor(labels, device), weights=weights)
+        f = Logistic(A, tensor(labels[counted], device), weights=weights)
         found = fitted(Problem(f, WeightedL1(penalty)), self.optimizer, self.tol, self.max_iter)
         x = _best_intercept(f, found.x) if self.fit_intercept else found.x
         coef = made.coefficients(x[:, :n])
@@ -88,7 +92,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def decision_function(self, X: Any) -> Array:
         """X coef_' + intercept_, positive where classes_[1] is predicted."""
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse=["csr", "csc", "coo"], reset=False)
+        X = validate_data(self, X, accept_sparse="csr", reset=False)
         scores: Array = linear.predicted(X, self.coef_, self.intercept_)[:, 0]
         return scores
 
@@ -133,9 +137,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         positive_weights(torch.from_numpy(weights))
         if isinstance(self.class_weight, str) and self.class_weight == "balanced":
             totals = np.bincount(labels.astype(int), weights=weights, minlength=2)
-            if not (totals > 0).all():
-                raise InputError("class_weight='balanced' needs rows of positive weight in both classes")
-            by_class = totals.sum() / (2 * totals)
+            by_class = totals.sum() / (2 * np.where(totals > 0, totals, 1.0))
         else:
             original = self.classes_[labels.astype(int)]
             by_class = compute_class_weight(self.class_weight, classes=self.classes_, y=original)

@@ -46,7 +46,7 @@ def sparse_encode(
 class SparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Rows as sparse combinations of the atoms of a dictionary; see `sparse_encode`.
 
-    dictionary : (n_components, n_features), or None: the rows given to `fit`, each divided by its length.
+    dictionary : (n_components, n_features), or None: the right singular vectors of the X given to `fit`.
     transform_algorithm : "lasso_cd" or "lasso_lars", two names of one objective.
     transform_alpha : the alpha of `sparse_encode`; None is 1.
     split_sign : whether the positive and the negative parts of a code become features of their own.
@@ -83,8 +83,7 @@ class SparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             raise InputError(f"transform_algorithm is {got!r}; choose from {', '.join(ALGORITHMS)}")
         atoms = self._given()
         if atoms is None:
-            lengths = np.linalg.norm(X.astype(np.float64), axis=1, keepdims=True)
-            atoms = X / np.where(lengths > 0, lengths, 1.0)
+            atoms = np.linalg.svd(X.astype(np.float64), full_matrices=False)[2]
         if atoms.shape[1] != X.shape[1]:
             raise InputError(f"X has shape {X.shape}; a dictionary of shape {atoms.shape} needs {atoms.shape[1]} columns")
         self.components_ = atoms
