@@ -24,8 +24,9 @@ class StoppingRule:
 
     So (F - F*)/F* <= tol, except where F* is smaller than tol * F_0: there F - F* <= tol^2 F_0.
 
-    Where no duality gap is known, or where r is flat at the origin (lam = 0) or leaves a coordinate free and the gap
-    says nothing, the rule is kkt <= tol * max_j |grad_j f(0)| instead (relative to the gradient at the start if that one is zero).
+    Where no duality gap is known, or where r is flat at the origin (lam = 0) or leaves a coordinate free, so that the
+    gap says nothing, the rule is kkt <= tol * max_j |grad_j f(0)| instead (relative to the gradient at the start if
+    that one is zero).
     """
 
     def __init__(self, problem: Problem, x0: Tensor, tol: float) -> None:

@@ -281,7 +281,8 @@ class Logistic(LinearModel):
     def slope_bound(self, size: Tensor) -> Tensor:
         if self.weights is None:
             return torch.full_like(size, self.m**-0.5)
-        return (torch.linalg.vector_norm(self.weights, dim=1, keepdim=True) / self.m).expand_as(size)
+        norm: Tensor = torch.linalg.vector_norm(self.weights, dim=1, keepdim=True)
+        return (norm / self.m).expand_as(size)
 
     def dual_scale(self, z: Rows, low: Scalars, high: Scalars) -> Scalars:
         """The largest admissible s <= 1: s = 1 is the optimal dual direction, phi* needs 0 <= s <= 1."""

@@ -16,7 +16,7 @@ from sureprox.sklearn.compat import dense, validate_data
 from sureprox.sklearn.engine import Array, array, checked, chosen_device, fitted, tensor
 
 
-class LinearRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class LinearRegressor(RegressorMixin, BaseEstimator):
     """Prediction with coef_ and intercept_."""
 
     def predict(self, X: Any) -> Array:
@@ -37,7 +37,7 @@ class LinearRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return tags
 
 
-class Lasso(MultiOutputMixin, LinearRegressor):  # type: ignore[misc]
+class Lasso(MultiOutputMixin, LinearRegressor):
     """min_w 1/(2 n) |y - X w - c|^2 + alpha |w|_1, the same alpha as scikit-learn's.
 
     In the terms of `sureprox.lasso` this is lam = n alpha on the centred data, and the objective divided by n. With
@@ -91,9 +91,7 @@ class Lasso(MultiOutputMixin, LinearRegressor):  # type: ignore[misc]
         Xt, targets = tensor(X, device), tensor(y.reshape(len(y), -1), device)
         shift = linear.average(targets, weights) if self.fit_intercept else torch.zeros_like(targets[0])
         made = linear.columns(Xt, weights, self.fit_intercept)
-        A, b = linear.compressed(
-            linear.weighted_rows(made.A, weights), linear.weighted_rows(targets - shift, weights)
-        )
+        A, b = linear.compressed(linear.weighted_rows(made.A, weights), linear.weighted_rows(targets - shift, weights))
         n = linear.objective_scale(weights, len(Xt))
         problem = Problem(LeastSquares(A, b.mT.contiguous()), WeightedL1(n * float(self.alpha) / made.scale))
         found = fitted(problem, self.optimizer, self.tol, self.max_iter)

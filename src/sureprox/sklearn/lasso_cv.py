@@ -126,7 +126,7 @@ class LassoCV(LinearRegressor):
         problem = Problem(f.select(each), WeightedL1(lam / made.scale))
         step = 1 / torch.where(L > 0, L, 1.0)[each]
         found = fitted(
-            problem, self.optimizer, max(self.tol, PATH_TOL), self.max_iter, step_size=step
+            problem, self.optimizer, max(self.tol, PATH_TOL), self.max_iter, polish=A is not made.A, step_size=step
         )
         residual = y - LinearMap(made.A).forward(found.x)
         if self.fit_intercept:
@@ -137,7 +137,8 @@ class LassoCV(LinearRegressor):
 
 
 def _folds(splits: Any, weights: Tensor) -> Folds:
-    train, test = [], []
+    train: list[Tensor] = []
+    test: list[Tensor] = []
     for pair in splits:
         for rows, kept in zip(pair, (train, test), strict=True):
             inside = torch.zeros_like(weights, dtype=torch.bool)

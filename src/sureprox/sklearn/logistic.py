@@ -19,7 +19,7 @@ from sureprox.sklearn.engine import Array, array, checked, chosen_device, fitted
 from sureprox.sklearn.lasso import positive_weights
 
 
-class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class LogisticRegression(ClassifierMixin, BaseEstimator):
     """min_{w,c} C sum_i s_i log(1 + exp(-y_i (x_i'w + c))) + |w|_1, y in {-1, 1}, the same C as scikit-learn's.
 
     In the terms of `sureprox.logistic`, a mean over the n rows, this is lam = 1 / (n C). s_i is the sample weight times

@@ -3,7 +3,6 @@
 from typing import Any, Self
 
 import numpy as np
-import torch
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
@@ -43,7 +42,7 @@ def sparse_encode(
     return array(fitted(problem, optimizer, tol, max_iter, polish=False).x)
 
 
-class SparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class SparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Rows as sparse combinations of the atoms of a dictionary; see `sparse_encode`.
 
     dictionary : (n_components, n_features), or None: the right singular vectors of the X given to `fit`.
@@ -85,7 +84,9 @@ class SparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         if atoms is None:
             atoms = np.linalg.svd(X.astype(np.float64), full_matrices=False)[2]
         if atoms.shape[1] != X.shape[1]:
-            raise InputError(f"X has shape {X.shape}; a dictionary of shape {atoms.shape} needs {atoms.shape[1]} columns")
+            raise InputError(
+                f"X has shape {X.shape}; a dictionary of shape {atoms.shape} needs {atoms.shape[1]} columns"
+            )
         self.components_ = atoms
         return self
 
