@@ -51,11 +51,6 @@ class WeightedLeastSquares(Quadratic):
         scaled = self.root.unsqueeze(2) * columns
         return scaled - self.mean.unsqueeze(2) * (self.mean.unsqueeze(1) @ scaled)
 
-    def intercept(self, x: Vectors, b: Rows) -> Scalars:
-        """The c of the minimum for the right-hand side b (B, m) as it was given: the weighted mean of b - A x."""
-        weights = self.root.square()
-        return (weights * (b - self.map.forward(x))).sum(1) / weights.sum(1)
-
     def _weighted(self, rows: Rows) -> Rows:
         """P D rows."""
         scaled = self.root * rows

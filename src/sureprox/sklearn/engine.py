@@ -56,15 +56,16 @@ def fitted(
     max_iter: int,
     polish: bool = True,
     step_size: Tensor | None = None,
+    floor: float | None = None,
 ) -> Fitted:
-    """Solve to the relative certificate `tol` of `StoppingRule`, in at most `max_iter` iterations.
+    """Solve to the certificate `tol` of `StoppingRule`, with its `floor`, in at most `max_iter` iterations.
 
     With `polish` the tolerance is approached in stages, and after each one Newton steps on the support are tried: once
     the support is right they finish the instance, which a first-order method would take thousands of steps for.
     """
     chosen = default_optimizer() if optimizer is None else optimizer
     x, step = problem.start(), problem.step_size() if step_size is None else step_size
-    rule = StoppingRule(problem, x, tol)
+    rule = StoppingRule(problem, x, tol, floor)
     iterations = torch.zeros(problem.batch, dtype=torch.int64, device=problem.device)
     stages = (*(stage for stage in STAGES if stage > tol), tol) if polish else (tol,)
     left = max_iter
@@ -72,7 +73,7 @@ def fitted(
     for stage in stages:
         if bool(seen.converged.all()) or left <= 0:
             break
-        solution = _solved(problem, chosen, x, left, stage, step)
+        solution = _solved(problem, chosen, x, max_iter=left, tol=stage, step_size=step, floor=floor)
         iterations = iterations + solution.iterations
         left -= int(solution.iterations.max())
         x = polished(problem, solution.x, rule) if polish else solution.x
@@ -88,25 +89,25 @@ def fitted(
     return Fitted(x, seen, iterations)
 
 
-def _solved(problem: Problem, optimizer: Any, x: Tensor, max_iter: int, tol: float, step: Tensor) -> Solution:
+def _solved(problem: Problem, optimizer: Any, x: Tensor, **options: Any) -> Solution:
     """`solve` with its guarantee; restarted FISTA, the method all others are guarded by, first runs alone.
 
     The certificate of its answer is the same, at a quarter of the time. Only where it diverges, since the L it was
     given proved too small, is the guarantee needed: it finds a larger one.
     """
     if type(optimizer) is FISTA and optimizer.restart:
-        solution = solve(problem, optimizer, x, max_iter=max_iter, tol=tol, certify=False, step_size=step)
+        solution = solve(problem, optimizer, x, certify=False, **options)
         if not (solution.status == Status.DIVERGED).any():
             return solution
-    return solve(problem, optimizer, x, max_iter=max_iter, tol=tol, step_size=step)
+    return solve(problem, optimizer, x, **options)
 
 
-def checked(max_iter: Any, tol: Any) -> None:
+def checked(max_iter: Any, tol: Any, name: str = "tol") -> None:
     """Refuse what no solve can use."""
     if isinstance(max_iter, bool) or not isinstance(max_iter, int | np.integer) or max_iter < 1:
         raise InputError(f"max_iter is {max_iter!r}; it must be a whole number >= 1")
     if not isinstance(tol, int | float | np.floating) or not 0 < tol < float("inf"):
-        raise InputError(f"tol is {tol!r}; it must be a number > 0")
+        raise InputError(f"{name} is {tol!r}; it must be a number > 0")
 
 
 def tensor(array: Any, device: torch.device) -> Tensor:

@@ -17,8 +17,6 @@ from sureprox.sklearn.compat import dense, validate_data
 from sureprox.sklearn.engine import Array, array, checked, chosen_device, fitted, tensor
 from sureprox.sklearn.lasso import Lasso, LinearRegressor, positive_weights
 
-PATH_TOL = 1e-6  # relative gap of the solutions that are only compared with each other
-
 
 @dataclass(frozen=True)
 class Folds:
@@ -41,8 +39,9 @@ class LassoCV(LinearRegressor):
     eps : alpha_min / alpha_max of the path, where alpha_max is the smallest alpha with coef_ = 0.
     alphas : how many alphas the path has, or the alphas themselves.
     cv : folds, splitter or iterable of (train, test), as in scikit-learn; None is 5 folds.
-    fit_intercept, max_iter, tol, optimizer, device : as in `Lasso`. The path is solved to a relative gap of
-        max(tol, 1e-6), the chosen alpha to tol.
+    path_tol : how far the models that are compared may be from their best: their duality gap is at most path_tol times
+        the objective of coef = 0. The default is twice as strict as scikit-learn's tol, 1e-4 |y|^2.
+    fit_intercept, max_iter, tol, optimizer, device : as in `Lasso`; tol is that of the fit with the chosen alpha.
 
     alpha_, alphas_ (n_alphas,), mse_path_ (n_alphas, n_folds), and coef_, intercept_, dual_gap_, n_iter_ of the fit to
     all rows. Memory is that of n_alphas * n_folds vectors of n_features and of n_samples.
@@ -56,6 +55,7 @@ class LassoCV(LinearRegressor):
         fit_intercept: bool = True,
         max_iter: int = 100_000,
         tol: float = 1e-10,
+        path_tol: float = 1e-4,
         cv: Any = None,
         optimizer: Any = None,
         device: str = "cpu",
@@ -65,6 +65,7 @@ class LassoCV(LinearRegressor):
         self.fit_intercept = fit_intercept
         self.max_iter = max_iter
         self.tol = tol
+        self.path_tol = path_tol
         self.cv = cv
         self.optimizer = optimizer
         self.device = device
@@ -72,6 +73,7 @@ class LassoCV(LinearRegressor):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         X, y = validate_data(self, X, y, accept_sparse="csr", y_numeric=True, dtype=np.float64)
         checked(self.max_iter, self.tol)
+        checked(self.max_iter, self.path_tol, "path_tol")
         device = chosen_device(self.device)
         X = dense(X)
         given = None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float64)
@@ -121,12 +123,18 @@ class LassoCV(LinearRegressor):
         F, K = len(folds), len(alphas)
         each = torch.arange(F, device=X.device).repeat_interleave(K)  # the fold of every instance
         f = WeightedLeastSquares(A, b, weights, self.fit_intercept and A is made.A)
-        L = torch.cat([f.select(fold).lipschitz() for fold in torch.arange(F, device=X.device).split(1)])
+        L = f.lipschitz()
         lam = (folds.train.sum(1, keepdim=True) * alphas).reshape(-1, 1)
         problem = Problem(f.select(each), WeightedL1(lam / made.scale))
         step = 1 / torch.where(L > 0, L, 1.0)[each]
         found = fitted(
-            problem, self.optimizer, max(self.tol, PATH_TOL), self.max_iter, polish=A is not made.A, step_size=step
+            problem,
+            self.optimizer,
+            self.path_tol,
+            self.max_iter,
+            polish=A is not made.A,
+            step_size=step,
+            floor=1.0,
         )
         residual = y - LinearMap(made.A).forward(found.x)
         if self.fit_intercept:
