@@ -1,9 +1,9 @@
 """The estimators of `sureprox.sklearn` against scikit-learn's own, in one run on one machine, best of a few rounds.
 
 LassoCV: 500 x 1000, 100 alphas, 5 folds. scikit-learn runs with its own tolerance, and once, for the alpha that ours
-must choose, with one a hundred times tighter, its answer at the first being a matter of luck. sparse_encode: 10,000 patches of 8 x 8 and
-the 128 atoms of an overcomplete cosine dictionary; the objectives must agree to 1e-4. scikit-learn has all cores
-(n_jobs=-1). The data are random: sparse combinations of columns, or atoms, and noise.
+must choose, with one a hundred times tighter, its answer at the first being a matter of luck. sparse_encode: 10,000
+patches of 8 x 8 and the 128 atoms of an overcomplete cosine dictionary; the objectives must agree to 1e-4.
+scikit-learn has all cores (n_jobs=-1). The data are random: sparse combinations of columns, or atoms, and noise.
 
     python benchmarks/sklearn_speed.py [--device cpu|cuda] [--rounds 3] [--small]
 
@@ -33,7 +33,7 @@ AGREE = 1e-4
 
 
 def regression(rows: int, columns: int) -> tuple[np.ndarray, np.ndarray]:
-    """Normal X, a tenth of the columns in use, noise of a fifth of the signal's size."""
+    """Normal X, a twentieth of the columns in use, noise of a fifth of the signal's size."""
     random = np.random.default_rng(SEED)
     X = random.normal(size=(rows, columns))
     signal = X[:, : columns // 20] @ random.normal(size=columns // 20)

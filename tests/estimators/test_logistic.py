@@ -18,9 +18,9 @@ L1 = {"l1_ratio": 1} if tuple(map(int, version.split(".")[:2])) >= (1, 8) else {
 
 def truth(C, fit_intercept=True, **options):
     """saga leaves the intercept free; without one, liblinear is much faster."""
-    solver = {"solver": "saga", "random_state": 0} if fit_intercept else {"solver": "liblinear"}
+    solver = {"solver": "saga", "tol": 1e-12} if fit_intercept else {"solver": "liblinear", "tol": 1e-10}
     return theirs.LogisticRegression(
-        C=C, fit_intercept=fit_intercept, tol=1e-12, max_iter=200_000, **solver, **L1, **options
+        C=C, fit_intercept=fit_intercept, max_iter=200_000, random_state=0, **solver, **L1, **options
     )
 
 
@@ -39,7 +39,7 @@ def assert_same(ours, reference):
         np.testing.assert_allclose(ours.intercept_, reference.intercept_, rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize(("C", "intercept"), [(0.1, True), (0.02, True), (1.0, False), (10.0, False)])
+@pytest.mark.parametrize(("C", "intercept"), [(0.1, True), (0.02, True), (1.0, False), (3.0, False)])
 def test_breast_cancer(C, intercept):
     X, y = load_breast_cancer(return_X_y=True)
     X = StandardScaler().fit_transform(X)

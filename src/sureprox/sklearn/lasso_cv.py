@@ -16,6 +16,7 @@ from sureprox.sklearn import linear
 from sureprox.sklearn.compat import dense, validate_data
 from sureprox.sklearn.engine import Array, array, checked, chosen_device, fitted, tensor
 from sureprox.sklearn.lasso import Lasso, LinearRegressor, positive_weights
+from sureprox.sklearn.newton import CHUNK
 
 
 @dataclass(frozen=True)
@@ -132,7 +133,7 @@ class LassoCV(LinearRegressor):
             self.optimizer,
             self.path_tol,
             self.max_iter,
-            polish=A is not made.A,
+            polish=F * K * len(A) * min(A.shape) <= CHUNK,  # beyond, Newton steps cost more than they save
             step_size=step,
             floor=1.0,
             check_every=25,
