@@ -59,7 +59,7 @@ def _file(file: AuditFile, charts: list[Chart]) -> Html:
         charts.append(growth_chart(content["growth"]))
         parts += [
             element("h4", "How the terms of the one-step bound grow with s"),
-            element("p", "s is added to every coordinate of the start; medians of the first 10 steps, over the gap."),
+            element("p", GROWTH_TEXT),
             place(),
             _source(file),
         ]
@@ -68,6 +68,7 @@ def _file(file: AuditFile, charts: list[Chart]) -> Html:
     return element("section", *parts, class_="audit")
 
 
+GROWTH_TEXT = "s is added to every coordinate of the start; medians of the first 10 steps. 0 is not on a log axis."
 GAINS_TEXT = (
     "Change of F in a step over the gap before it, median of the instances. Above 0 a bound proves nothing. Lines end "
     "where the gap is rounding."

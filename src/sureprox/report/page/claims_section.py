@@ -22,7 +22,7 @@ def claims_section(found: Found) -> Section:
         return Section("claims", "Claims of the paper", nothing(text), "no records")
     parts, glances = [], []
     for run in found.reproductions:
-        with reading(run.directory, "figures"):
+        with reading(run.directory / "fig*.json", "a figure"):
             judgements = judge(run.figures)
             parts.append(_judged(run, judgements))
         good = sum(entry.finding.verdict is Verdict.REPRODUCED for entry in judgements)

@@ -17,6 +17,7 @@ from sureprox.evaluation.records import DIGITS, FigureRecord, RecordError
 from sureprox.training.events import Event, read_log
 
 FIGURE = re.compile(r"fig\d+\.json")
+TEXTS = ("optimizer", "scenario", "data", "dtype", "device", "date")  # of a curve
 
 
 @dataclass(frozen=True)
@@ -127,6 +128,9 @@ def _figure(path: Path) -> FigureRecord:
     if record.figure != path.stem or record.figure not in FIGURES:
         raise RecordError(f"{path} holds figure {record.figure!r}, which does not fit its name; delete it")
     for curve in record.curves:
+        for name in TEXTS:
+            if not isinstance(getattr(curve, name), str):
+                raise ValueError(f"{name} of a curve is {getattr(curve, name)!r}, not text")
         for name in DIGITS:
             if not len(getattr(curve, name)) == len(curve.iterations) > 0:
                 raise ValueError(f"{name} of {curve.optimizer} has not as many numbers as there are iterations")

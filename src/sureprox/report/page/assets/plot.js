@@ -3,7 +3,6 @@
 
 const NS = "http://www.w3.org/2000/svg";
 const FAR = 4000; // pixels outside the axis to which a curve is followed, so that it crosses the edge at its own angle
-const MARKERS = 6; // on each long curve
 let clips = 0;
 
 function svg(tag, attributes, parent) {
@@ -131,14 +130,16 @@ function drawMarkers(group, series, points, offset, frame, colour) {
   const inside = points.filter((p) => p && p[1] >= frame.top - 1 && p[1] <= frame.bottom + 1);
   if (!inside.length) return;
   const single = points.length === 1;
-  const apart = (p, q) => Math.hypot(p[0] - q[0], p[1] - q[1]) > 18;
+  const narrow = frame.right - frame.left < 300;
+  const apart = (p, q) => Math.hypot(p[0] - q[0], p[1] - q[1]) > 22;
   let chosen = inside.reduce((kept, p) => (!kept.length || apart(p, kept[kept.length - 1]) ? [...kept, p] : kept), []);
   if (inside.length > 12) {
     const [from, to] = [inside[0][0], inside[inside.length - 1][0]];
-    const wanted = [...Array(MARKERS).keys()].map((i) => from + ((i + 0.15 + 0.7 * offset) * (to - from)) / MARKERS);
+    const count = narrow ? 4 : 6;
+    const wanted = [...Array(count).keys()].map((i) => from + ((i + 0.15 + 0.7 * offset) * (to - from)) / count);
     chosen = wanted.map((px) => inside.reduce((best, p) => (Math.abs(p[0] - px) < Math.abs(best[0] - px) ? p : best)));
   }
-  for (const [px, py] of chosen) marker(group, series.marker, px, py, single ? 6.5 : 4, colour, series.open);
+  for (const [px, py] of chosen) marker(group, series.marker, px, py, single ? 6.5 : narrow ? 3.3 : 4, colour, series.open);
 }
 
 // Whether a curve is above the axis somewhere: where it leaves (each time), and what is said about it.
@@ -148,8 +149,8 @@ function leaving(series, grid, values, y) {
   if (!exits.length) return null;
   const last = grid[above.lastIndexOf(true)], gone = above[above.length - 1];
   const text = (unit) => {
-    if (exits.length > 1) return `leaves the axis ${exits.length} times, first at ${unit} = ${exits[0]}${gone ? `; ${series.end}` : ""}`;
-    if (gone) return `${series.end}, from ${unit} = ${exits[0]} on`;
+    if (exits.length > 1) return `leaves ${exits.length} times, first at ${unit} = ${exits[0]}${gone ? `: ${series.end}` : ""}`;
+    if (gone) return `leaves at ${unit} = ${exits[0]}: ${series.end}`;
     return last === exits[0] ? `above the axis at ${unit} = ${last} (${numberText(values[grid.indexOf(last)])})` : `above the axis until ${unit} = ${last}`;
   };
   return { exits, text };
@@ -171,7 +172,7 @@ function drawAxes(root, chart, x, y, frame, first) {
     svg("line", { x1: frame.left, x2: frame.right, y1: at, y2: at, class: v === 0 && y.low < 0 ? "zero" : "gridline" }, root);
     svg("text", { x: frame.left - 7, y: at + 4, "text-anchor": "end" }, root).textContent = tickText(v);
   }
-  for (const v of ticks(x, Math.max(3, (frame.right - frame.left) / 80))) {
+  for (const v of ticks(x, Math.max(3, (frame.right - frame.left) / 65))) {
     const at = round(x.at(v));
     svg("line", { x1: at, x2: at, y1: frame.top, y2: frame.bottom, class: "gridline" }, root);
     svg("text", { x: at, y: frame.bottom + 17, "text-anchor": "middle" }, root).textContent = tickText(v);

@@ -40,10 +40,10 @@ function logTicks(low, high, wanted) {
     for (let e = Math.floor(a); e <= b; e++) {
       for (const m of [1, 2, 5]) if (m * 10 ** e >= low * 0.999 && m * 10 ** e <= high * 1.001) found.push(m * 10 ** e);
     }
-    return found;
+    return found.length > 2 ? found : linearTicks(low, high, wanted);
   }
   const stride = Math.max(1, Math.ceil((b - a) / wanted));
-  for (let e = Math.ceil(a - 1e-9); e <= b + 1e-9; e += stride) found.push(10 ** e);
+  for (let e = stride * Math.ceil(a / stride - 1e-9); e <= b + 1e-9; e += stride) found.push(10 ** e);
   return found;
 }
 
