@@ -16,8 +16,8 @@ from sureprox.training.events import Event
 POINTS = 200  # of a curve at most; each is the median of the batches around it, with the lowest and the highest
 HEADROOM = 100.0  # the axis ends this far above the median; what is higher leaves through the top, marked
 HEADS = (
-    "log", "trained", "batches", "best validation", "at batch", "minutes", "failed batches", "seed", "completed",
-    "device", "machine", "date",
+    "log", "trained", "batches", "best validation", "at batch", "minutes", "failed", "seed", "completed", "machine",
+    "date",
 )  # fmt: skip
 EXPLANATION = (
     "Loss of each training run; losses of different methods are not on one scale. The band reaches from the lowest to "
@@ -170,8 +170,7 @@ def _row(log: TrainingLog) -> Row:
         number(failed),
         "" if seed is None else str(seed),
         "yes" if ended and ended.get("completed") else "no",
-        str(start.get("device", "")),
-        start.get("machine", "not on record"),
+        start.get("machine") or f"{start.get('device', 'device')}, not on record",
         start.get("date", "not on record"),
     ]
 
