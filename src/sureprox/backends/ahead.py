@@ -53,7 +53,8 @@ class OneRead(Stacked):
         self.A, self.b = f.A, f.b
 
     def ahead(self, x: Tensor, before: Tensor, momentum: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        return ahead(self.A, self._centred(x), before, momentum, self.b)
+        found: tuple[Tensor, Tensor, Tensor] = ahead(self.A, self._centred(x), before, momentum, self.b)
+        return found
 
 
 def one_read(stack: Stacked) -> Stacked:

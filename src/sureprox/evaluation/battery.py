@@ -10,13 +10,13 @@ import torch
 from torch import Tensor
 
 from sureprox.backends import faster, stepper
+from sureprox.circumstances import circumstances
 from sureprox.errors import InputError
 from sureprox.evaluation.battery_kinds import KINDS, Kind
 from sureprox.evaluation.battery_records import LEVELS, KindRecord
 from sureprox.evaluation.contestants import Contestant, UnavailableError, classical, learned
 from sureprox.evaluation.datasets import Dataset, Instances, solved
 from sureprox.evaluation.metrics import gap_scale, relative_gap
-from sureprox.evaluation.records import circumstances
 from sureprox.optimizers import Optimizer, read_card
 from sureprox.problems import Logistic, Problem
 from sureprox.solve import iterate
