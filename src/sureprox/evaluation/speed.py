@@ -14,7 +14,8 @@ from sureprox.optimizers import FISTA, ISTA, Certified, Optimizer, load
 from sureprox.problems import LassoFamily, Problem, lasso
 from sureprox.run import iterate
 
-FAST: dict[str, Callable[[torch.device], Optimizer[Any]]] = {  # what is timed, by name: as `solve(compile=True)` takes its steps
+# what is timed, by name: as `solve(compile=True)` takes its steps
+FAST: dict[str, Callable[[torch.device], Optimizer[Any]]] = {
     "ista": lambda device: ISTA(),
     "fista-restart": lambda device: FISTA(restart=True),
     "go-math-l2o": lambda device: load("go-math-l2o/lasso", device),
