@@ -1,12 +1,19 @@
 // For K points of every instance: z = A x - b, w = z + momentum (z - z_before) and A'w, each matrix read once.
 //
-// As in normal.cu, block (s, i) takes rows s R, ..., s R + R - 1 of matrix i, multiplies them with the K points as they
-// arrive, and keeps them in shared memory until the products with A' are formed from there.
+// As in normal.cu, block (s, i) brings rows s R, ..., s R + R - 1 of matrix i into shared memory, and forms the products
+// with A and then those with A' from there.
 //
 // Compile-time: CHUNKS = ceil(n / 128), POINTS = K.
 
 #ifndef EMULATED  // tests run the rest of this file on a CPU
 #define SHARED_BYTES(name) extern __shared__ __align__(16) unsigned char name[];
+
+// Copies that need no registers on their way, so that a whole tile of A can be under way at a time.
+__device__ __forceinline__ void fetch(float4* to, const float4* from) {
+    unsigned place = static_cast<unsigned>(__cvta_generic_to_shared(to));
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(place), "l"(from));
+}
+__device__ __forceinline__ void arrived() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 #endif
 
 constexpr int THREADS = 256, WARPS = THREADS / 32;
@@ -32,25 +39,24 @@ ahead(const float* A, const float* x, const float* before, const float* momentum
     const float4* points = reinterpret_cast<const float4*>(x + (long long)instance * POINTS * n);
     const float4 zero = make_float4(0.f, 0.f, 0.f, 0.f);
 
+    for (int place = threadIdx.x; place < rows * columns; place += THREADS) fetch(tile + place, matrix + place);
     float4 own[POINTS][CHUNKS];
 #pragma unroll
     for (int p = 0; p < POINTS; ++p)
 #pragma unroll
         for (int k = 0; k < CHUNKS; ++k)
             own[p][k] = lane + 32 * k < columns ? points[p * columns + lane + 32 * k] : zero;
+    arrived();
+    __syncthreads();
     for (int row = warp; row < rows; row += WARPS) {
-        float4 a[CHUNKS];
-#pragma unroll
-        for (int k = 0; k < CHUNKS; ++k)
-            a[k] = lane + 32 * k < columns ? matrix[row * columns + lane + 32 * k] : zero;
         float sum[POINTS];
 #pragma unroll
         for (int p = 0; p < POINTS; ++p) sum[p] = 0.f;
 #pragma unroll
         for (int k = 0; k < CHUNKS; ++k) {
-            if (lane + 32 * k < columns) tile[row * columns + lane + 32 * k] = a[k];
+            const float4 a = lane + 32 * k < columns ? tile[row * columns + lane + 32 * k] : zero;
 #pragma unroll
-            for (int p = 0; p < POINTS; ++p) sum[p] += dot(a[k], own[p][k]);
+            for (int p = 0; p < POINTS; ++p) sum[p] += dot(a, own[p][k]);
         }
 #pragma unroll
         for (int p = 0; p < POINTS; ++p) {
