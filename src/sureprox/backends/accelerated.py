@@ -8,10 +8,11 @@ from torch import Tensor
 
 from sureprox.backends.ahead import one_read
 from sureprox.backends.compiled import with_own_code
+from sureprox.backends.coordinates import can_fuse_coordinates, fused_coordinates
 from sureprox.backends.network import can_fuse, fused
 from sureprox.backends.normal import faster
 from sureprox.backends.structure import Structure, bare, stepped, structure, tensors
-from sureprox.optimizers import Certified, LearnedOptimizer, Optimizer
+from sureprox.optimizers import Certified, LearnedOptimizer, Optimizer, Sure
 from sureprox.optimizers.base import S
 from sureprox.optimizers.guaranteed import is_check
 from sureprox.problems import Problem
@@ -27,6 +28,8 @@ def stepper(optimizer: Optimizer[Any], device: torch.device, dtype: torch.dtype)
         return Certified(stepper(optimizer.optimizer, device, dtype))
     if isinstance(optimizer, LearnedOptimizer) and can_fuse(optimizer, device, dtype):
         return fused(copy.deepcopy(optimizer))[0]
+    if isinstance(optimizer, Sure) and can_fuse_coordinates(optimizer, device, dtype):
+        return fused_coordinates(copy.deepcopy(optimizer))
     return optimizer
 
 
