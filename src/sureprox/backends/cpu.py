@@ -41,6 +41,7 @@ GO_MATH = (
     "A b g shift lam step q_scale norms x v h c x_new v_new h_new c_new R Q B features weights",
     "batch m n hidden layers gradient_map softplus biases threads",
 )
+GRADIENT = ("A b x g weights", "batch m n threads")
 FORWARD = ("features h c out h_new c_new weights", "rows width hidden layers heads inner threads")
 
 
@@ -173,6 +174,18 @@ def network_forward(
     )
     outputs = dict(zip(network.names, out.view(-1, batch, n).unbind(0), strict=True))
     return outputs, new["h_new"], new["c_new"]
+
+
+def one_read_gradient(problem: Problem, x: Tensor) -> Tensor | None:
+    """A'(A x - b) with one read of A, as the kernels of whole steps compute it; None where they would not."""
+    if not _gradient_suits(problem) or not suits(x, *x.shape):
+        return None
+    f = problem.f
+    assert isinstance(f, LeastSquares)
+    point, g = problem.centred(x).contiguous(), torch.empty_like(x)
+    tensors = {"A": f.A, "b": f.b.contiguous(), "x": point, "g": g}
+    call(f"gradient_{SUFFIX[x.dtype]}", GRADIENT, tensors, weights=(), batch=len(x), m=f.m, n=x.shape[1])
+    return g
 
 
 offer(GoMathL2O, "step", go_math_step)

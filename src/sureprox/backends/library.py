@@ -91,7 +91,10 @@ def _compile(compiler: str, target: Path) -> None:
     source = files("sureprox.backends").joinpath("native", "native.cpp")
     tuned = "-mcpu=native" if platform.machine() in ("arm64", "aarch64") else "-march=native"
     command = [compiler, *FLAGS, tuned, str(source), "-o", str(target)]
-    subprocess.run(command, check=True, capture_output=True, timeout=PATIENCE)
+    try:
+        subprocess.run([*command, "-fopenmp"], check=True, capture_output=True, timeout=PATIENCE)
+    except subprocess.CalledProcessError:  # not every compiler has OpenMP; threads of our own then
+        subprocess.run(command, check=True, capture_output=True, timeout=PATIENCE)
 
 
 def _loaded_from(kept: Path, key: str) -> ctypes.CDLL | None:

@@ -1,6 +1,5 @@
 // Layers on a block of coordinates whose signals lie as (channel, BLOCK) in the nearest cache.
 #pragma once
-#include <algorithm>
 #include "parallel.h"
 
 // Four rows of W s + b at a time: weights as (group, input, 4), biases as (group, 4).
@@ -30,9 +29,9 @@ template <class T> INLINE void cell(Vec<T> i, Vec<T> f, Vec<T> g, Vec<T> o, Vec<
     const T one = 1;
     Vec<T> ei = exp2<T>(i), ef = exp2<T>(f), eg = exp2<T>(g), eo = exp2<T>(o);
     Vec<T> both = (one + ei) * (one + eg), forget = one + ef;
-    c = (c * both + (one - eg) * forget) * reciprocal<T>(both * forget);
+    c = (c * both + (one - eg) * forget) / (both * forget);
     Vec<T> ec = exp2<T>(c * T(-2 * LOG2E));
-    h = (one - ec) * reciprocal<T>((one + eo) * (one + ec));
+    h = (one - ec) / ((one + eo) * (one + ec));
 }
 
 // gates = W [signal, h], units as groups of four; c (hidden, BLOCK) is overwritten, h goes to `out`. `soon`: (hidden,

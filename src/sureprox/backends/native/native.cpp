@@ -5,6 +5,7 @@
 template <class T> struct Gradient {
     const T *A, *b, *x;
     T* g;
+    const T* const* weights;  // none
     int64_t batch, m, n, threads;
 };
 

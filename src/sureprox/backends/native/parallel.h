@@ -1,5 +1,6 @@
 // Tasks over threads, memory of a thread's own, and the gradient of least squares with one read of A.
 #pragma once
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <thread>
@@ -12,10 +13,16 @@ template <class Work> void parallel(int64_t count, int threads, const Work& work
     auto run = [&] {
         for (int64_t i = next++; i < count; i = next++) work(i);
     };
+    const int used = int(std::min<int64_t>(threads, count));
+#if defined(_OPENMP)  // the very threads of PyTorch, where it brings the same OpenMP
+#pragma omp parallel num_threads(used) if (used > 1)
+    run();
+#else
     std::vector<std::thread> others;
-    for (int64_t t = 1; t < threads && t < count; t++) others.emplace_back(run);
+    for (int t = 1; t < used; t++) others.emplace_back(run);
     run();
     for (auto& other : others) other.join();
+#endif
 }
 
 // `count` numbers, aligned; each thread has one such piece for every `Slot`, and keeps it while it lives.
@@ -47,7 +54,7 @@ template <class T> inline void give(T* to, const T* from, int64_t count) {
 
 // g += sum_i (a_i'x - b_i) a_i over ROWS rows: their products with x, then their part of g while they are still in the
 // nearest cache.
-constexpr int ROWS = 8;
+constexpr int ROWS = 4;
 template <class T> void add_rows(const T* A, int64_t stride, const T* b, const T* x, T* g, int64_t padded) {
     Vec<T> sum[ROWS] = {};
     T residual[ROWS];
@@ -58,7 +65,10 @@ template <class T> void add_rows(const T* A, int64_t stride, const T* b, const T
     for (int i = 0; i < ROWS; i++) residual[i] = total<T>(sum[i]) - b[i];
     for (int64_t j = 0; j < padded; j += LANES<T>) {
         Vec<T> v = load(g + j);
-        for (int i = 0; i < ROWS; i++) v += load(A + i * stride + j) * residual[i];
+        for (int i = 0; i < ROWS; i++) {
+            v += load(A + i * stride + j) * residual[i];
+            __builtin_prefetch(A + (ROWS + i) * stride + j);  // the next rows, while nothing else is read
+        }
         store(g + j, v);
     }
 }

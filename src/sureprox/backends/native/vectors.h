@@ -39,8 +39,7 @@ template <> struct Kind<double> {
     typedef int64_t I __attribute__((vector_size(BYTES)));
     static constexpr int64_t MANTISSA = 52, BIAS = 1023, ROOT_HALF = 0x3fe6a09e667f3bcd, SERIES = 11;
     static constexpr double SHIFT = 6755399441055744.0;  // 1.5 * 2^52
-    // sqrt(2) times the Taylor series of 2^(r - 1/2), written around r = 1/2 in `exp2` below
-    static constexpr int TERMS = 14;
+    static constexpr int TERMS = 14;  // of the Taylor series
 };
 constexpr float Kind<float>::POWER[];
 
@@ -58,14 +57,8 @@ template <class T> INLINE Vec<T> load(const T* p) {
 }
 template <class T> INLINE void store(T* p, Vec<T> v) { std::memcpy(p, &v, sizeof v); }
 template <class T> INLINE Vec<T> all(T value) { return value - Vec<T>{}; }  // v - 0 is v, v + 0 is not for v = -0
-template <class T> INLINE Vec<T> in_register(Vec<T> v) {  // else the compiler may read it again for every use
-#if defined(WIDE)
-    asm("" : "+v"(v));
-#endif
-    return v;
-}
 template <class T> INLINE Vec<T> absolute(Vec<T> v) { return v < 0 ? -v : v; }
-// The first where neither is NaN, else NaN from either: the comparisons are written so.
+// The comparisons are written so that a v that is not a number stays.
 template <class T> INLINE Vec<T> lower(Vec<T> v, Vec<T> limit) { return v > limit ? limit : v; }
 template <class T> INLINE Vec<T> upper(Vec<T> v, Vec<T> limit) { return v < limit ? limit : v; }
 
@@ -114,14 +107,8 @@ template <> INLINE Vec<double> exp2<double>(Vec<double> x) {
     return p * (Vec<double>)(((Int<double>)shifted + K::BIAS) << K::MANTISSA);
 }
 
-// 1/v, v in [1, 2^122]
-template <class T> INLINE Vec<T> reciprocal(Vec<T> v) { return T(1) / v; }
 #if defined(WIDE)
 template <> INLINE float total<float>(Vec<float> v) { return _mm512_reduce_add_ps((__m512)v); }
-template <> INLINE Vec<float> reciprocal<float>(Vec<float> v) {
-    Vec<float> r = (Vec<float>)_mm512_rcp14_ps((__m512)v);
-    return r + r * (1.0f - v * r);
-}
 template <> INLINE Vec<float> square_root<float>(Vec<float> v) { return (Vec<float>)_mm512_sqrt_ps((__m512)v); }
 template <> INLINE Vec<double> square_root<double>(Vec<double> v) { return (Vec<double>)_mm512_sqrt_pd((__m512d)v); }
 #endif
@@ -136,7 +123,7 @@ template <class T> INLINE Vec<T> log(Vec<T> v) {
     return __builtin_convertvector(k, Vec<T>) * T(LN2) + T(2) * s * sum + (v - v);  // v - v: 0, or NaN
 }
 
-template <class T> INLINE Vec<T> sigmoid(Vec<T> v) { return reciprocal<T>(T(1) + exp2<T>(v * T(-LOG2E))); }
+template <class T> INLINE Vec<T> sigmoid(Vec<T> v) { return T(1) / (T(1) + exp2<T>(v * T(-LOG2E))); }
 
 template <class T> INLINE Vec<T> softplus(Vec<T> v) {
     Vec<T> e = exp2<T>(v * T(LOG2E)), u = T(1) + e, rest = u - T(1);
@@ -146,7 +133,7 @@ template <class T> INLINE Vec<T> softplus(Vec<T> v) {
 
 template <class T> INLINE Vec<T> tanh(Vec<T> v) {
     Vec<T> e = exp2<T>(v * T(-2 * LOG2E));
-    return (T(1) - e) * reciprocal<T>(T(1) + e);
+    return (T(1) - e) / (T(1) + e);
 }
 
 template <class T> INLINE Vec<T> asinh(Vec<T> v) {
