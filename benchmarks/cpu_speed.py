@@ -138,7 +138,12 @@ def first_calls() -> dict[str, float]:
             f"tiny solve by {name}, library kept": min(in_fresh_process(TINY.format(code), cache)[0] for _ in "123")
             for name, code in TINY_OPTIMIZERS.items()
         }
-    seconds = {"first step, compiled": cold[0], "first step, library kept": warm[0], "later step": min(warm[1:]), **tiny}
+    seconds = {
+        "first step, compiled": cold[0],
+        "first step, library kept": warm[0],
+        "later step": min(warm[1:]),
+        **tiny,
+    }
     return {name: round(1e3 * value, 2) for name, value in seconds.items()}
 
 
@@ -174,7 +179,9 @@ def main() -> None:
         return
     status = native_status().partition(" ")[0]
     setting = {"threads": options.threads, "batch": options.batch, "m": 250, "n": 500, "kernels": status}
-    protocol = f"best of {options.rounds} rounds of {options.steps} iterations (a quarter of it in float64), alternating"
+    protocol = (
+        f"best of {options.rounds} rounds of {options.steps} iterations (a quarter of it in float64), alternating"
+    )
     firsts = first_calls()
     print(firsts)
     record = {"setting": setting, "protocol": protocol, **results, "milliseconds_of_first_calls": firsts}

@@ -32,7 +32,7 @@ SUFFIX = {torch.float32: "float", torch.float64: "double"}
 @cache
 def _arguments(pointers: str, numbers: str) -> type[ctypes.Structure]:
     """A struct of pointers, then of 64-bit numbers, as in the C++ of that step."""
-    fields = [(name, ctypes.c_void_p) for name in pointers.split()]
+    fields: list[tuple[str, Any]] = [(name, ctypes.c_void_p) for name in pointers.split()]
     fields += [(name, ctypes.c_int64) for name in numbers.split()]
     return type("Arguments", (ctypes.Structure,), {"_fields_": fields})
 
@@ -53,9 +53,7 @@ def call(
     assert kernels is not None
     array = (ctypes.c_void_p * len(weights))(*(w.data_ptr() for w in weights))
     pointers = {key: value.data_ptr() for key, value in tensors.items() if value is not None}
-    made = _arguments(*layout)(
-        **pointers, weights=ctypes.addressof(array), threads=torch.get_num_threads(), **numbers
-    )
+    made = _arguments(*layout)(**pointers, weights=ctypes.addressof(array), threads=torch.get_num_threads(), **numbers)
     getattr(kernels, name)(ctypes.byref(made))
 
 
