@@ -1,5 +1,4 @@
-"""Set up before sureprox is imported: shape annotations are checked in every call, one thread, plain steps, warnings are
-errors."""
+"""Set up before sureprox is imported: shapes checked in every call, one thread, plain steps, warnings are errors."""
 
 import os
 from pathlib import Path
