@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 os.environ["SUREPROX_CHECK_SHAPES"] = "1"
-os.environ["SUREPROX_NATIVE"] = "0"  # the plain steps are what is tested, but for tests/backends/test_native*.py
+os.environ.setdefault("SUREPROX_NATIVE", "0")  # plain steps, but for tests/backends/test_native*.py
 
 import jaxtyping
 
