@@ -1,12 +1,15 @@
 """The step of Sure on a CPU as one call of a compiled kernel; see `cpu` for when."""
 
+import math
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from sureprox.backends.cpu import SUFFIX, call, in_dtype, rows_of, smooth_parts, suits
+from sureprox.optimizers import sure
 from sureprox.optimizers.fast import offer
 from sureprox.optimizers.sure import Sure, SureState
 from sureprox.optimizers.sure_network import SureNetwork
@@ -18,8 +21,8 @@ INSTANCE = ("instance_h", "instance_c")
 COORDINATE = ("coordinate_h", "coordinate_c")
 SURE = (
     "A b g shift lam step x x_before g_before G_before side_before G_first t momentum fresh instance_h instance_c "
-    "coordinate_h coordinate_c x_new x_before_new g_before_new G_before_new side_before_new G_first_new t_new "
-    "momentum_new instance_h_new instance_c_new coordinate_h_new coordinate_c_new R P weights",
+    "coordinate_h coordinate_c constants x_new x_before_new g_before_new G_before_new side_before_new G_first_new "
+    "t_new momentum_new instance_h_new instance_c_new coordinate_h_new coordinate_c_new R P weights",
     "batch m n instance coordinate conjugate threads",
 )
 
@@ -46,6 +49,7 @@ def sure_step(optimizer: Sure, problem: Problem, state: SureState) -> SureState 
             **{f"{name}_new": value for name, value in new.items()},
             "step": state.step_size.contiguous(),
             "fresh": state.fresh.contiguous(),
+            "constants": _constants(*sure.MOMENTUM, math.log2(sure.REACH), sure.RELUCTANCE, dtype=x.dtype),
             "R": R,
             "P": P,
         },
@@ -60,6 +64,11 @@ def sure_step(optimizer: Sure, problem: Problem, state: SureState) -> SureState 
     spread = {"R": R, "P": P}
     spread = {name: value if value.ndim == 2 else value.unsqueeze(1).expand(-1, n) for name, value in spread.items()}
     return replace(state, k=state.k + 1, fresh=torch.zeros_like(state.fresh), **new, **spread)
+
+
+@cache
+def _constants(*values: float, dtype: torch.dtype) -> Tensor:
+    return torch.tensor(values, dtype=dtype)
 
 
 def _weights(network: SureNetwork, dtype: torch.dtype) -> list[Tensor]:

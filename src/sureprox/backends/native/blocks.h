@@ -39,7 +39,7 @@ template <class T> INLINE void cell(Vec<T> i, Vec<T> f, Vec<T> g, Vec<T> o, Vec<
 template <class T>
 inline void lstm_block(
     const T* weights, const T* bias, int inputs, int hidden, const T* signal, T* c, T* out, const T* const (&soon)[4]) {
-    groups_of_four<T>(weights, bias, hidden, inputs, signal, [&](int u, Vec<T>(&gate)[4][VECTORS]) __attribute__((always_inline)) {
+    groups_of_four<T>(weights, bias, hidden, inputs, signal, [&](int u, Vec<T>(&gate)[4][VECTORS]) IN_PLACE {
         for (int v = 0; v < VECTORS; v++) {
             const int64_t at = u * BLOCK<T> + v * LANES<T>;
             Vec<T> memory = load(c + at), h;
@@ -56,7 +56,7 @@ inline void lstm_block(
 // rows of W s + b, optionally relu, to `out`; there is room for a multiple of four rows
 template <class T>
 inline void linear_block(const T* weights, const T* bias, int rows, int inputs, const T* signal, T* out, bool relu) {
-    groups_of_four<T>(weights, bias, (rows + 3) / 4, inputs, signal, [&](int u, Vec<T>(&sum)[4][VECTORS]) __attribute__((always_inline)) {
+    groups_of_four<T>(weights, bias, (rows + 3) / 4, inputs, signal, [&](int u, Vec<T>(&sum)[4][VECTORS]) IN_PLACE {
         for (int q = 0; q < 4; q++)
             for (int v = 0; v < VECTORS; v++) {
                 Vec<T> s = sum[q][v];

@@ -7,6 +7,7 @@
 template <class T> struct Sure {
     const T *A, *b, *g, *shift, *lam, *step, *x, *x_before, *g_before, *G_before, *side_before, *G_first, *t, *momentum;
     const T *fresh, *instance_h, *instance_c, *coordinate_h, *coordinate_c;
+    const T* constants;  // least and largest momentum, log_2 of the reach of R, reluctance
     T *x_new, *x_before_new, *g_before_new, *G_before_new, *side_before_new, *G_first_new, *t_new, *momentum_new;
     T *instance_h_new, *instance_c_new, *coordinate_h_new, *coordinate_c_new, *R, *P;
     const T* const* weights;
@@ -143,11 +144,11 @@ template <class T> struct SureStep {
             for (int k = 0; k < BLOCK<T>; k += LANES<T>) {
                 const int64_t j = at + k;
                 auto output = [&](int number) { return load(o + number * BLOCK<T> + k); };
-                const Vec<T> r = inverse_L * exp2<T>(T(3) * tanh<T>(output(0)));  // 8^tanh
+                const Vec<T> r = inverse_L * exp2<T>(in.constants[2] * tanh<T>(output(0)));
                 const Vec<T> p = sigmoid<T>(logit + output(1)), turn = load(dg + j);
                 store(R + j, r), store(P + j, p), store(ahead + j, 2 * sigmoid<T>(output(2)) * p);
                 if (!in.conjugate) continue;
-                store(share + j, load(stable + j) * sigmoid<T>(output(3) - T(1)));
+                store(share + j, load(stable + j) * sigmoid<T>(output(3) - in.constants[3]));
                 sum += load(stable + j) * r * (load(slope + j) + line * turn) * turn;
             }
         }
@@ -155,8 +156,9 @@ template <class T> struct SureStep {
     }
 
     void same_outputs(const T* out, T logit) {
-        const T r = inverse_L * std::exp2(3 * std::tanh(out[0])), p = plain_sigmoid(logit + out[1]);
-        const T forward = 2 * plain_sigmoid(out[2]) * p, part = in.conjugate ? plain_sigmoid(out[3] - 1) : T(0);
+        const T r = inverse_L * std::exp2(in.constants[2] * std::tanh(out[0])), p = plain_sigmoid(logit + out[1]);
+        const T forward = 2 * plain_sigmoid(out[2]) * p;
+        const T part = in.conjugate ? plain_sigmoid(out[3] - in.constants[3]) : T(0);
         for (int64_t j = 0; j < padded; j += LANES<T>) {
             store(R + j, all(r)), store(P + j, all(p)), store(ahead + j, all(forward));
             store(share + j, part * load(stable + j));
@@ -169,7 +171,8 @@ template <class T> struct SureStep {
         const T conjugate_beta = cut(turned / curvature, T(-5), T(5));
         Vec<T> sum{};
         for (int64_t j = 0; j < padded; j += LANES<T>) {
-            const Vec<T> at = load(x + j), t = load(shift + j), r = load(R + j), move = load(d + j), turn = load(dg + j);
+            const Vec<T> at = load(x + j), t = load(shift + j), r = load(R + j);
+            const Vec<T> move = load(d + j), turn = load(dg + j);
             Vec<T> p = load(P + j), forward = load(ahead + j), grad = load(g + j), from = at;
             if (in.conjugate) {
                 const Vec<T> part = load(share + j), searched = part * line;
@@ -192,7 +195,7 @@ template <class T> struct SureStep {
         const int64_t memory = i * in.instance;
         network.instances(features, in.instance_h + memory, in.instance_c + memory, in.instance_h_new + memory,
                           in.instance_c_new + memory, out);
-        const T m = cut(in.momentum[i], T(0.02), T(0.995)), logit = std::log(m / (1 - m));
+        const T m = cut(in.momentum[i], in.constants[0], in.constants[1]), logit = std::log(m / (1 - m));
         if (in.coordinate) coordinate_outputs(out, logit);
         else same_outputs(out, logit);
         update();

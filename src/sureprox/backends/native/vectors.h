@@ -20,7 +20,8 @@ constexpr int BYTES = 16, VECTORS = 4;
 constexpr int BYTES = 16, VECTORS = 2;
 #endif
 
-#define INLINE inline __attribute__((always_inline))  // vectors belong in registers
+#define IN_PLACE __attribute__((always_inline))  // vectors belong in registers
+#define INLINE inline IN_PLACE
 
 template <class T> struct Kind;
 
