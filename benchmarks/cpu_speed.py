@@ -178,8 +178,9 @@ def main() -> None:
     if options.no_record:
         return
     status = native_status().partition(" ")[0]
-    setting: dict[str, Any] = {"threads": options.threads, "batch": options.batch, "m": 250, "n": 500, "kernels": status}
-    setting["load_average"] = round(os.getloadavg()[0], 2)  # of this process and of whatever else ran
+    setting: dict[str, Any] = {"threads": options.threads, "batch": options.batch, "m": 250, "n": 500}
+    load = round(os.getloadavg()[0], 2)  # of this process and of whatever else ran
+    setting |= {"kernels": status, "load_average": load}
     protocol = (
         f"best of {options.rounds} rounds of {options.steps} iterations (a quarter of it in float64), alternating"
     )
