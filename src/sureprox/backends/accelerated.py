@@ -6,9 +6,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from sureprox.backends import cuda
 from sureprox.backends.ahead import one_read
 from sureprox.backends.compiled import with_own_code
 from sureprox.backends.coordinates import can_fuse_coordinates, fused_coordinates
+from sureprox.backends.judge import QuickCertified, quick_stack
 from sureprox.backends.network import can_fuse, fused
 from sureprox.backends.normal import faster
 from sureprox.backends.structure import Structure, bare, stepped, structure, tensors
@@ -25,7 +27,8 @@ RING = 4  # steps recorded one after the other; the last one writes what the fir
 def stepper(optimizer: Optimizer[Any], device: torch.device, dtype: torch.dtype) -> Optimizer[Any]:
     """The optimizer whose steps are taken on this device: the network by its own kernel where there is one."""
     if isinstance(optimizer, Certified):
-        return Certified(stepper(optimizer.optimizer, device, dtype))
+        inner = stepper(optimizer.optimizer, device, dtype)
+        return QuickCertified(inner) if cuda.usable(device, dtype, 0) else Certified(inner)
     if isinstance(optimizer, LearnedOptimizer) and can_fuse(optimizer, device, dtype):
         return fused(copy.deepcopy(optimizer))[0]
     if isinstance(optimizer, Sure) and can_fuse_coordinates(optimizer, device, dtype):
@@ -82,7 +85,9 @@ class Accelerated(Optimizer[S]):
     def _seen(self, problem: Problem) -> Problem | Stacked:
         """What the compiled step is given: made here, where torch.compile need not follow."""
         optimizer = self._optimizer(problem)
-        return one_read(optimizer.stack(problem)) if isinstance(optimizer, Certified) else faster(problem)
+        if not isinstance(optimizer, Certified):
+            return faster(problem)
+        return quick_stack(one_read(optimizer.stack(problem)), optimizer)
 
 
 class Replay:

@@ -1,7 +1,7 @@
 """Certified: any optimizer, with the convergence of FISTA and of restarted FISTA guaranteed beside it."""
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -30,6 +30,17 @@ class CertifiedState(GuaranteedState):
     # FISTA tracks, the latter at the last check, x_0, and the optimizer's current point
     lower: LowerModel | None  # kept where no duality gap is known
     generator: torch.Generator | None  # what the optimizer's memory was drawn from; never advanced
+
+
+class Ahead(NamedTuple):
+    """An iteration before it is judged: K new points, and T tracks as they will go on where they are accepted."""
+
+    x: Tensor  # (B, K, n)
+    z: Tensor  # (B, K, m) their images
+    there: Tensor  # (B, K, m) images of where the next step starts
+    g: Tensor  # (B, K, n) gradients there
+    t: Tensor  # (B, T)
+    momentum: Tensor  # (B, T)
 
 
 class Certified(Optimizer[CertifiedState]):
@@ -99,23 +110,27 @@ class Certified(Optimizer[CertifiedState]):
         if inner is not None:  # it goes on from where it is
             before = torch.cat([state.inner_z.unsqueeze(1), before], 1)
             momentum = torch.cat([torch.zeros_like(momentum[:, :1]), momentum], 1)
-        z, there, g_next = stack.ahead(moved, before, momentum)
-        new = Points(moved, z)
-        L = 1 / state.step_size
+        seen = Ahead(moved, *stack.ahead(moved, before, momentum), *pace)
+        after = replace(self._judged(stack, state, base, seen), inner=inner)
+        return after if state.lower is None else replace(after, lower=self._lower(problem, state, after, g))
+
+    def _judged(self, stack: Stacked, state: CertifiedState, base: Points, ahead: Ahead) -> CertifiedState:
+        """The state after an iteration from `base`, but for the wrapped optimizer's own."""
+        first = stack.count - self.count
+        new, g, L = Points(ahead.x, ahead.z), state.g, 1 / state.step_size
         seen = stack.compare(new, base, g, Points(state.x.unsqueeze(1), state.z.unsqueeze(1)), L)
         L_next, accepted = raised(L, seen.curvature[:, first:])
-        tracks = state.tracks.moved(Points(new.x[:, first:], z[:, first:]), there[:, first:], accepted, pace)
-        kept = torch.where(accepted.unsqueeze(2), g_next[:, first:], g[:, first:])
-        after = replace(
+        fista = Points(new.x[:, first:], new.z[:, first:])
+        tracks = state.tracks.moved(fista, ahead.there[:, first:], accepted, (ahead.t, ahead.momentum))
+        kept = torch.where(accepted.unsqueeze(2), ahead.g[:, first:], g[:, first:])
+        return replace(
             self._updated(state, first, new, seen),
             step_size=1 / L_next,
             rejected=state.rejected + ~accepted.all(1),
             weight=torch.where(accepted[:, 0], state.tracks.t[:, 0].square() / L, state.weight),
             tracks=tracks,
-            inner=inner,
-            g=torch.cat([g_next[:, :first], kept], 1),
+            g=torch.cat([ahead.g[:, :first], kept], 1),
         )
-        return after if state.lower is None else replace(after, lower=self._lower(problem, state, after, g))
 
     def _bases(self, state: CertifiedState) -> Points:
         base = state.tracks.bases

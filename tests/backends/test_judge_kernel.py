@@ -1,0 +1,120 @@
+"""judge.cu against the plain decisions of `Certified`, run on a CPU thread by thread (see emulate.h)."""
+
+import ctypes
+from dataclasses import replace
+
+import pytest
+import torch
+from emulation import emulated
+
+from sureprox.backends import cuda
+from sureprox.backends.ahead import one_read
+from sureprox.backends.judge import QuickCertified, QuickStack, quick_stack
+from sureprox.optimizers import FISTA, ISTA, Certified, Optimizer, Sure
+from sureprox.optimizers.guaranteed import is_check
+from sureprox.problems import LassoFamily, LogisticFamily
+
+
+@pytest.fixture(scope="module")
+def kernels(tmp_path_factory):
+    made = {}
+
+    def kernel(points: int, first: int):
+        if (points, first) not in made:
+            macros = {"POINTS": points, "FIRST": first}
+            made[points, first] = emulated("emulate_judge.cpp", macros, tmp_path_factory.mktemp("kernel"))
+        return made[points, first]
+
+    return kernel
+
+
+def products(A, x, before, momentum, b, z, w, partial, *sizes):
+    """What ahead.cu computes, by PyTorch."""
+    z.copy_(torch.einsum("bmn,bkn->bkm", A, x) - b.unsqueeze(1))
+    w.copy_(z + momentum.unsqueeze(2) * (z - before))
+    partial.zero_()[0] = torch.einsum("bmn,bkm->bkn", A, w)
+
+
+@pytest.fixture
+def on_cpu(monkeypatch, kernels):
+    def kernel(file, name, macros, device, shared_memory=0):
+        def launch(grid, block, arguments, shared_mem=0):
+            if name == "ahead":
+                return products(*arguments)
+            *arrays, n, m = arguments
+            addresses = [array.data_ptr() for array in arrays]
+            given, made = (ctypes.c_void_p * 23)(*addresses[:23]), (ctypes.c_void_p * 14)(*addresses[23:])
+            sizes = dict(macros)
+            return kernels(sizes["POINTS"], sizes["FIRST"]).run(given, made, n, m, grid[0])
+
+        return launch
+
+    monkeypatch.setattr(cuda, "kernel", kernel)
+    monkeypatch.setattr(cuda, "multiprocessors", lambda device: 132)
+    monkeypatch.setattr(cuda, "index", lambda device: 0)
+    monkeypatch.setattr(cuda, "usable", lambda device, dtype, memory: dtype == torch.float32)
+
+
+class Wild(Optimizer):
+    """Returns what no optimizer should, another thing for every instance."""
+
+    def init(self, problem, x0, **options):
+        return ISTA().init(problem, x0, **options)
+
+    def step(self, problem, state):
+        x = state.x.clone()
+        x[0], x[1], x[2, 0], x[3] = torch.nan, 1e30, torch.inf, x[3]
+        x[4] = x[4] + state.step_size[4] * problem.grad(state.x)[4]
+        return replace(ISTA().step(problem, state), x=x)
+
+
+FAMILY = LassoFamily(m=30, n=44, nonzeros=5)
+OPTIMIZERS = {"sure": Sure, "wild": Wild, "restarted": lambda: FISTA(restart=True), "fista": FISTA}
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+@pytest.mark.parametrize("factor", [1.0, 30.0])  # of the step size: with 30, L is far too small
+def test_every_decision_is_the_plain_one(on_cpu, name, factor):
+    torch.manual_seed(0)
+    generator = torch.Generator().manual_seed(1)
+    problem, x0 = FAMILY.sample(6, generator), FAMILY.start(6, generator)
+    inner = OPTIMIZERS[name]()
+    plain, quick = Certified(inner), QuickCertified(inner)
+    stack = quick_stack(one_read(quick.stack(problem)), quick)
+    assert isinstance(stack, QuickStack)
+    state = plain.init(problem, x0, step_size=factor * problem.step_size())
+    tracks = set()
+    with torch.no_grad():
+        for _ in range(40):
+            theirs, ours = plain.advance(stack, state), quick.advance(stack, state)
+            for part in ("track", "rejected", "idle"):
+                assert torch.equal(getattr(ours, part), getattr(theirs, part)), part
+            for part in ("x", "z", "step_size", "weight", "inner_z", "g"):
+                mine, other = getattr(ours, part), getattr(theirs, part)
+                torch.testing.assert_close(mine, other, rtol=1e-5, atol=1e-6, equal_nan=True)
+            torch.testing.assert_close(ours.above, theirs.above, rtol=1e-4, atol=1e-4 * float(theirs.above[:, 3].max()))
+            for part in ("x", "z", "y", "zy", "t"):
+                mine, other = getattr(ours.tracks, part), getattr(theirs.tracks, part)
+                torch.testing.assert_close(mine, other, rtol=1e-5, atol=1e-6)
+            state = plain.pull_back(problem, theirs) if is_check(theirs.k) else theirs
+            tracks |= set(state.track.tolist())
+    assert (state.rejected > 0).all() if factor > 1 else (state.rejected == 0).all()
+    assert len(tracks) >= (1 if name == "fista" else 2)
+
+
+def test_other_problems_are_judged_as_before(on_cpu):
+    generator = torch.Generator().manual_seed(2)
+    quick = QuickCertified(Sure())
+    moved = FAMILY.sample(3, generator).shifted(1.0)
+    logistic = LogisticFamily(m=40, n=12, nonzeros=4).sample(3, generator)
+    for problem in (moved, logistic):
+        stack = quick_stack(one_read(quick.stack(problem)), quick)
+        assert not isinstance(stack, QuickStack)
+        x0 = torch.zeros(3, problem.n)
+        with torch.no_grad():
+            ours, theirs = quick.init(problem, x0), Certified(quick.optimizer).init(problem, x0)
+            for _ in range(5):
+                ours, theirs = quick.step(problem, ours), Certified(quick.optimizer).step(problem, theirs)
+        assert torch.equal(ours.x, theirs.x)
+    plain = Certified(Sure())
+    assert not isinstance(quick_stack(one_read(plain.stack(FAMILY.sample(3, generator))), plain), QuickStack)
