@@ -98,14 +98,14 @@ def _polished(problem: Problem, f: LinearModel, x: Tensor, rule: StoppingRule, s
 def _newton_on_support(problem: Problem, f: LinearModel, x: Tensor, todo: Tensor) -> Tensor:
     """x_S - H_SS^{-1} (g_S + r'_S) on S = {j : the subdifferential of r at x_j is a single slope}, where `todo`."""
     low, high = problem.subdiff(x)
-    slope = problem.grad(x) + low
-    weights = f.curvature_weights(problem.centred(x)).sqrt()
+    slope, y = problem.grad(x) + low, problem.centred(x)
     result = x.clone()
     for i in todo.nonzero()[:, 0].tolist():
         support = (low[i] == high[i]).nonzero()[:, 0]
         if len(support):
             A = f.A if f.A.ndim == 2 else f.A[i]
-            root = weights[i].unsqueeze(1) * A[:, support]
+            alone = f.select(torch.tensor([i], device=x.device))
+            root = alone.hessian_root(y[i : i + 1], A[:, support].unsqueeze(0))[0]
             step = torch.linalg.lstsq(root.mT @ root, slope[i, support].unsqueeze(1), driver=_driver(x)).solution
             result[i, support] -= step[:, 0]
     return torch.where(torch.isfinite(result), result, x)

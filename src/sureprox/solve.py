@@ -35,6 +35,7 @@ def solve(
     check_every: int = 10,
     callback: Callable[[Progress], None] | None = None,
     differentiable: bool | None = None,
+    floor: float | None = None,
 ) -> Solution:
     """Run `optimizer`, or the pretrained one of that name, until each certificate is below `tol` (`StoppingRule`).
 
@@ -49,6 +50,9 @@ def solve(
     is recorded) and at the end; an instance stops at the first check that it passes, and finished instances are
     dropped from the batch once they make up half of it. `record` names what to keep for every iteration:
     "objective", "gap", "kkt", "step_norm" (|x_k - x_{k-1}|).
+
+    `floor`: duality gaps are judged against no less than this part of F at the origin (`StoppingRule`); by default
+    against F* however small it is, down to the part `tol`.
 
     `differentiable`: let gradients flow to x, through the path of the track that found it. By default they do if the
     data or x0 require them, not for the sake of the optimizer's weights (a thousand unrolled steps do not fit in
@@ -65,7 +69,7 @@ def solve(
         differentiable = torch.is_grad_enabled() and (problem.requires_grad or start.requires_grad)
     every = 1 if record else check_every
     with torch.set_grad_enabled(differentiable):
-        rule = StoppingRule(problem, start.detach(), tol)
+        rule = StoppingRule(problem, start.detach(), tol, floor)
         limits = torch.full((problem.batch,), max_iter, device=problem.device)
         run = Run(problem, optimizer, start, limits, rule, tuple(record))
         run.finish(generator, step_size, every, callback)

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from sureprox.problems import Problem
+from sureprox.problems.penalties import HasPenaltyDual
 
 
 @dataclass(frozen=True)
@@ -19,27 +20,33 @@ class Measurement:
 
 
 class StoppingRule:
-    """Converged: gap <= tol * max(F - gap, tol * F_0), where F - gap <= F* and F_0 = F at the origin.
+    """Converged: gap <= tol * max(F - gap, floor * F_0), where F - gap <= F* and F_0 = F at the origin.
 
-    So (F - F*)/F* <= tol, except where F* is smaller than tol * F_0: there F - F* <= tol^2 F_0.
+    So (F - F*)/F* <= tol, except where F* is smaller than floor * F_0: there F - F* <= tol floor F_0. The floor is tol
+    itself by default.
 
-    Where no duality gap is known, or where r is flat at the origin (lam = 0) and the gap says nothing, the rule is
-    kkt <= tol * max_j |grad_j f(0)| instead (relative to the gradient at the start if that one is zero).
+    Where no duality gap is known, or where r is flat at the origin (lam = 0) or leaves a coordinate free, so that the
+    gap says nothing, the rule is kkt <= tol * max_j |grad_j f(0)| instead (relative to the gradient at the start if
+    that one is zero).
     """
 
-    def __init__(self, problem: Problem, x0: Tensor, tol: float) -> None:
+    def __init__(self, problem: Problem, x0: Tensor, tol: float, floor: float | None = None) -> None:
         self.problem = problem.to(dtype=torch.float64)
         self.tol = tol
-        self.floor, gradient = self.problem.scale()
+        at_origin, gradient = self.problem.scale()
+        self.floor = (tol if floor is None else floor) * at_origin
         at_start = self.problem.grad(x0.double()).abs().amax(1)
         self.gradient = torch.where(gradient > 0, gradient, at_start)
         low, high = self.problem.r.subdiff(torch.zeros_like(x0, dtype=torch.float64))
         self.by_gap = ((high - low).amax(1) > 0) & self.problem.has_duality_gap
+        if isinstance(self.problem.r, HasPenaltyDual):
+            # a coordinate that r leaves free allows no dual point but zero
+            self.by_gap &= self.problem.r.dual_range(torch.ones_like(low))[1] > 0
 
     @torch.no_grad()
     def measure(self, x: Tensor) -> Measurement:
         seen = self.problem.certificate(x.double())
-        small_gap = seen.gap <= self.tol * torch.maximum(seen.objective - seen.gap, self.tol * self.floor)
+        small_gap = seen.gap <= self.tol * torch.maximum(seen.objective - seen.gap, self.floor)
         small_kkt = seen.kkt <= self.tol * self.gradient
         converged = torch.where(self.by_gap, small_gap, small_kkt)
         return Measurement(seen.objective, seen.gap, seen.kkt, converged)

@@ -131,3 +131,15 @@ def weight(lam: Any, batch: int, like: Tensor) -> Tensor:
     if bool((tensor < 0).any()):
         raise InputError(f"lam is {float(tensor.detach().min()):g} for some instance; it must be >= 0")
     return tensor
+
+
+def row_weights(weights: Any, like: Tensor, A: Tensor) -> Tensor:
+    """Weights >= 0 of the rows of A, as (B, m): `like` is the right-hand side (B, m)."""
+    tensor = rows("weights", weights, A)
+    if tensor.shape[0] not in (1, like.shape[0]):
+        raise InputError(f"weights has shape {tuple(tensor.shape)}; this problem needs {tuple(like.shape)}")
+    if bool((tensor < 0).any()):
+        raise InputError(f"weights is {float(tensor.detach().min()):g} somewhere; it must be >= 0")
+    if not bool((tensor > 0).any(1).all()):
+        raise InputError("weights is zero for every row of some instance; give at least one row a positive weight")
+    return tensor.expand_as(like)

@@ -109,6 +109,60 @@ class L1(Penalty):
         return self.lam.unsqueeze(-1)
 
 
+class WeightedL1(Penalty):
+    """r(x) = sum_j w_j |x_j|, weights w >= 0 of shape (n,), or (B, n) for weights of their own for each instance.
+
+    A weight of zero leaves its coordinate free, such as an intercept. The duality gap then says something only where
+    the gradient vanishes there, so that the instance is judged by its KKT residual instead (`StoppingRule`).
+    """
+
+    batched = ("weights",)
+    stackable = True
+
+    def __init__(self, weights: Any) -> None:
+        tensor = checks.as_tensor("weights", weights)
+        if tensor.ndim not in (1, 2):
+            raise InputError(f"weights has shape {tuple(tensor.shape)}; pass (n,) or (B, n)")
+        checks.require_finite("weights", tensor)
+        if bool((tensor < 0).any()):
+            raise InputError(f"weights is {float(tensor.detach().min()):g} somewhere; it must be >= 0")
+        self.weights = tensor
+
+    def select(self, index: Tensor) -> "WeightedL1":
+        return self if self.weights.ndim == 1 else super().select(index)
+
+    def stacked(self, copies: int) -> Self:
+        return self._map(lambda name, value: value if value.ndim == 1 else repeated_rows(value, copies))
+
+    def value(self, x: Vectors) -> Scalars:
+        return (self.weights * x.abs()).sum(1)
+
+    def difference(self, x: Vectors, y: Vectors) -> Scalars:
+        """sum_j w_j (|x_j| - |y_j|), small terms for close points."""
+        return (self.weights * (x.abs() - y.abs())).sum(1)
+
+    def prox(self, v: Vectors, step: Steps) -> Vectors:
+        """Soft threshold: sign(v) max(|v| - w step, 0)."""
+        return soft_threshold(v, self.weights * step)
+
+    def subdiff(self, x: Vectors) -> tuple[Vectors, Vectors]:
+        """w_j sign(x_j) where x_j != 0, [-w_j, w_j] where x_j = 0."""
+        slope = self.weights * torch.sign(x)
+        kink = self.weights * (x == 0)
+        return slope - kink, slope + kink
+
+    def dual_range(self, g: Vectors) -> tuple[Scalars, Scalars]:
+        """|s| <= min_j w_j / |g_j|: then |s g_j| <= w_j for all j."""
+        size = g.abs()
+        limit = torch.where(size > 0, self.weights / size, torch.inf).amin(1)
+        return -limit, limit
+
+    def fenchel_young(self, x: Vectors, g: Vectors, scale: Scalars) -> Scalars:
+        """sum_j (w_j |x_j| + s g_j x_j), every term >= 0 where |s g_j| <= w_j."""
+        terms = self.weights * x.abs() + scale.unsqueeze(1) * g * x
+        return terms.clamp(min=0).sum(1)
+
+
 class Zero(Penalty):
     """r(x) = 0."""
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from sureprox.errors import InputError
 from sureprox.problems import checks
 from sureprox.problems.foreign import adopt_penalty, adopt_smooth
-from sureprox.problems.penalties import L1, HasPenaltyDual, Penalty
+from sureprox.problems.penalties import L1, HasPenaltyDual, Penalty, WeightedL1
 from sureprox.problems.smooth import HasSmoothDual, LeastSquares, LinearModel, Logistic, Smooth
 from sureprox.types import Scalars, Steps, Vectors
 
@@ -38,6 +38,8 @@ class Problem:
         lam = getattr(r, "lam", None)
         if isinstance(lam, Tensor) and lam.ndim == 1 and lam.shape[0] != f.shape[0]:
             raise InputError(f"lam has shape {tuple(lam.shape)}; f has a batch of {f.shape[0]}: pass ({f.shape[0]},)")
+        if isinstance(r, WeightedL1) and tuple(r.weights.shape) not in (f.shape, f.shape[1:]):
+            raise InputError(f"weights has shape {tuple(r.weights.shape)}; f needs {f.shape[1:]} or {f.shape}")
         self.f: Smooth = f
         self.r: Penalty = r.to(device=f.like.device, dtype=f.like.dtype)
         self.shift = shift

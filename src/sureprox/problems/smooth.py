@@ -132,13 +132,13 @@ class LinearModel(Smooth):
         return clone
 
     @abstractmethod
-    def curvature_weights(self, x: Vectors) -> Rows:
-        """w with Hessian f(x) = A' diag(w) A."""
+    def hessian_root(self, x: Vectors, columns: Tensor) -> Tensor:
+        """R C for columns C (B, m, k) of A, where Hessian f(x) = (R A)'(R A)."""
 
     @property
     @abstractmethod
-    def steepness(self) -> float:
-        """c with phi'' <= c: then grad f has the Lipschitz constant c lambda_max(A'A)."""
+    def steepness(self) -> float | Tensor:
+        """c with phi'' <= c, a number or (B, 1): grad f has the Lipschitz constant c lambda_max(A'A)."""
 
     @abstractmethod
     def bregman(self, d: Rows, at: Rows) -> Scalars:
@@ -146,43 +146,24 @@ class LinearModel(Smooth):
 
     @abstractmethod
     def slope_bound(self, size: Tensor) -> Tensor:
-        """An upper bound on |grad phi(z)| where |z| = size."""
+        """An upper bound on |grad phi(z)| where |z| = size, (B, K) for K points per instance."""
 
     def select(self, index: Tensor) -> Self:
         # a shared A is not part of the batch
         return self._map(lambda name, value: value if name == "A" and value.ndim == 2 else value[index])
 
 
-class LeastSquares(LinearModel):
-    """f(x) = 1/2 |A x - b|^2, grad f(x) = A'(A x - b), L = lambda_max(A'A)."""
+class Quadratic(LinearModel):
+    """f(x) = 1/2 |z|^2, z = M x - b with a linear map M made of A: all that does not depend on M."""
 
-    batched = ("A", "b")
-    stackable = True
-
-    def __init__(self, A: Any, b: Any) -> None:
-        self.A = checks.matrix(A)
-        self.b = checks.rows("b", b, self.A)
+    b: Tensor
 
     @property
     def shape(self) -> tuple[int, int]:
         return self.b.shape[0], self.A.shape[-1]
 
-    def inner(self, x: Vectors) -> Rows:
-        """The residual A x - b."""
-        return self.map.residual(x, self.b)
-
     def value_at(self, z: Rows) -> Scalars:
         return 0.5 * z.square().sum(1)
-
-    def grad_at(self, z: Rows) -> Vectors:
-        return self.map.adjoint(z)
-
-    def lipschitz(self, exact: bool = False) -> Scalars:
-        """lambda_max(A'A), estimated from 32 products (see `largest_eigenvalue`) or exact by singular values."""
-        return self.map.gram_norm(self.shape[0], exact)
-
-    def curvature_weights(self, x: Vectors) -> Rows:
-        return torch.ones_like(self.b)
 
     @property
     def steepness(self) -> float:
@@ -206,22 +187,53 @@ class LeastSquares(LinearModel):
         return 0.5 * ((1 - scale).unsqueeze(1) * z).square().sum(1)
 
 
+class LeastSquares(Quadratic):
+    """f(x) = 1/2 |A x - b|^2, grad f(x) = A'(A x - b), L = lambda_max(A'A)."""
+
+    batched = ("A", "b")
+    stackable = True
+
+    def __init__(self, A: Any, b: Any) -> None:
+        self.A = checks.matrix(A)
+        self.b = checks.rows("b", b, self.A)
+
+    def inner(self, x: Vectors) -> Rows:
+        """The residual A x - b."""
+        return self.map.residual(x, self.b)
+
+    def grad_at(self, z: Rows) -> Vectors:
+        return self.map.adjoint(z)
+
+    def lipschitz(self, exact: bool = False) -> Scalars:
+        """lambda_max(A'A), estimated from 32 products (see `largest_eigenvalue`) or exact by singular values."""
+        return self.map.gram_norm(self.shape[0], exact)
+
+    def hessian_root(self, x: Vectors, columns: Tensor) -> Tensor:
+        return columns
+
+
 class Logistic(LinearModel):
     """f(x) = mean_i [log(1 + e^{t_i}) - y_i t_i], t = A x, y_i in {0, 1}; L = curvature * lambda_max(A'A) / m.
 
     The second derivative of log(1 + e^z) is at most 1/4, so `curvature=0.25` is the sharp constant. The paper uses
     `curvature=1.0`, a valid bound four times too large.
+
+    `weights` (m,) or (B, m), >= 0: row i counts w_i times, f(x) = 1/m sum_i w_i [log(1 + e^{t_i}) - y_i t_i], and
+    L = curvature * lambda_max(A' diag(w) A) / m.
     """
 
-    batched = ("A", "y")
+    batched = ("A", "y", "weights")
     stackable = True
+    weights: Tensor | None = None
 
-    def __init__(self, A: Any, y: Any, curvature: float = 0.25) -> None:
+    def __init__(self, A: Any, y: Any, curvature: float = 0.25, weights: Any = None) -> None:
         self.A = checks.matrix(A)
         self.y = checks.labels(y, self.A)
         if not (isinstance(curvature, int | float) and 0 < curvature < float("inf")):
             raise InputError(f"curvature is {curvature!r}; pass a number > 0: 0.25 is sharp, the paper takes 1.0")
         self.curvature = float(curvature)
+        if weights is not None:
+            self.weights = checks.row_weights(weights, self.y, self.A)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -233,24 +245,26 @@ class Logistic(LinearModel):
 
     def value_at(self, z: Rows) -> Scalars:
         # log(1 + e^t) - y t = log(1 + e^z) with t = A x, z = (1 - 2y) t: nothing cancels, for any margin
-        return _log1pexp(z).mean(1)
+        return self._mean(_log1pexp(z))
 
     def grad_at(self, z: Rows) -> Vectors:
-        return self.map.adjoint((1 - 2 * self.y) * torch.sigmoid(z)) / self.m
+        return self.map.adjoint((1 - 2 * self.y) * self._weighted(torch.sigmoid(z))) / self.m
 
     def lipschitz(self, exact: bool = False) -> Scalars:
         """curvature * lambda_max(A'A) / m, estimated from 32 products (see `largest_eigenvalue`) or exact."""
-        return self.curvature * self.map.gram_norm(self.shape[0], exact) / self.m
+        weighted = self.map if self.weights is None else LinearMap(self.weights.sqrt().unsqueeze(2) * self.A)
+        return self.curvature * weighted.gram_norm(self.shape[0], exact) / self.m
 
-    def curvature_weights(self, x: Vectors) -> Rows:
-        """sigma (1 - sigma) / m."""
+    def hessian_root(self, x: Vectors, columns: Tensor) -> Tensor:
+        """R = diag(sqrt(w sigma (1 - sigma) / m))."""
         z = self.inner(x)
-        return torch.sigmoid(z) * torch.sigmoid(-z) / self.m
+        curvature = self._weighted(torch.sigmoid(z) * torch.sigmoid(-z)) / self.m
+        return curvature.sqrt().unsqueeze(2) * columns
 
     @property
-    def steepness(self) -> float:
-        """1/4 whatever `curvature` says: this is what is true, not what the steps are made of."""
-        return 0.25 / self.m
+    def steepness(self) -> float | Tensor:
+        """w / 4 whatever `curvature` says: this is what is true, not what the steps are made of."""
+        return 0.25 / self.m if self.weights is None else 0.25 / self.m * self.weights.amax(1, keepdim=True)
 
     def bregman(self, d: Rows, at: Rows) -> Scalars:
         """mean_i [log(1 + e^{t_i + d_i}) - log(1 + e^{t_i}) - sigma(t_i) d_i], t = at.
@@ -262,10 +276,13 @@ class Logistic(LinearModel):
         slope = torch.sigmoid(t)
         near = torch.log1p(slope * torch.expm1(d.clamp(-1, 1)))
         far = _log1pexp(t + d) - _log1pexp(t)
-        return (torch.where(d.abs() <= 1, near, far) - slope * d).clamp(min=0).mean(1)
+        return self._mean((torch.where(d.abs() <= 1, near, far) - slope * d).clamp(min=0))
 
     def slope_bound(self, size: Tensor) -> Tensor:
-        return torch.full_like(size, self.m**-0.5)
+        if self.weights is None:
+            return torch.full_like(size, self.m**-0.5)
+        norm: Tensor = torch.linalg.vector_norm(self.weights, dim=1, keepdim=True)
+        return (norm / self.m).expand_as(size)
 
     def dual_scale(self, z: Rows, low: Scalars, high: Scalars) -> Scalars:
         """The largest admissible s <= 1: s = 1 is the optimal dual direction, phi* needs 0 <= s <= 1."""
@@ -280,7 +297,13 @@ class Logistic(LinearModel):
         s = scale.unsqueeze(1)
         w = s * torch.sigmoid(z)
         divergence = torch.xlogy(w, s) + (1 - w) * _log1pexp(z + torch.log1p(-s))
-        return divergence.mean(1).clamp(min=0)
+        return self._mean(divergence).clamp(min=0)
+
+    def _weighted(self, rows: Rows) -> Rows:
+        return rows if self.weights is None else self.weights * rows
+
+    def _mean(self, rows: Rows) -> Scalars:
+        return self._weighted(rows).mean(1)
 
 
 def _log1pexp(u: Tensor) -> Tensor:

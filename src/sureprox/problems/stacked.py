@@ -111,16 +111,18 @@ class Stacked:
 
         All terms are small when the three points are close, so digits survive that f itself does not have.
         """
-        eps, c = torch.finfo(g.dtype).eps, f.steepness
+        whole = self.problem.f  # f before it was stacked: its numbers per instance go with (B, K)
+        assert isinstance(whole, LinearModel)
+        eps, c = torch.finfo(g.dtype).eps, whole.steepness
         lead = new.x - best.x
         bent, bent_best = (self._rows(f.bregman, z - base.z, base.z) for z in (new.z, best.z))
         # |grad phi(z) - grad phi(at)| <= sqrt(2 c D(z, at)): by how much D changes with an error of z
         turn, turn_best = bent.sqrt() * (2 * c) ** 0.5, bent_best.sqrt() * (2 * c) ** 0.5
-        spread = (L / c).sqrt().unsqueeze(1)  # |A|, or more
+        spread = (L.unsqueeze(1) / c).sqrt()  # |A|, or more
         reach, size = spread * _norm(lead), _norm(base.z)
         if self.problem.shift is not None:
             length = length + _norm(self._centred(new.x))
-        slope = f.slope_bound(size)
+        slope = whole.slope_bound(size)
         scale = size + slope / c + 2 * spread * length + reach  # what the errors of the images are relative to
         error = ERROR * eps * (slope * reach + (turn + turn_best) * scale)
         change = (g * lead).sum(2) + (bent - bent_best) + error

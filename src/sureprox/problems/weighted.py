@@ -1,0 +1,57 @@
+"""Least squares with weights on the rows and an intercept that is minimised out: cross-validation as one batch."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sureprox.problems import checks
+from sureprox.problems.linear import LinearMap
+from sureprox.problems.smooth import Quadratic
+from sureprox.types import Rows, Scalars, Vectors
+
+
+class WeightedLeastSquares(Quadratic):
+    """f(x) = min_c 1/2 sum_i w_i (a_i'x + c - b_i)^2, w (B, m) >= 0; without `intercept`, c = 0.
+
+    With D = diag(sqrt(w)), q = D 1 / |D 1| and P = I - q q' (P = I without intercept) this is 1/2 |P D (A x - b)|^2,
+    so that instances with different rows, or different means, share one A: a weight of zero leaves a row out, and the
+    whole batch remains one matrix product. L = lambda_max(A'D P D A).
+    """
+
+    batched = ("A", "b", "root", "mean")
+    stackable = True
+
+    def __init__(self, A: Any, b: Any, weights: Any, intercept: bool = True) -> None:
+        self.A = checks.matrix(A)
+        right = checks.rows("b", b, self.A)
+        given = checks.rows("weights", weights, self.A)
+        if right.shape[0] == 1 and self.A.ndim == 2:
+            right = right.expand_as(given)
+        self.root = checks.row_weights(given, right, self.A).sqrt()
+        norm = torch.linalg.vector_norm(self.root, dim=1, keepdim=True)
+        self.mean = self.root / norm if intercept else torch.zeros_like(self.root)
+        self.b = self._weighted(right)
+
+    def inner(self, x: Vectors) -> Rows:
+        """P D (A x - b)."""
+        return self._weighted(self.map.forward(x)) - self.b
+
+    def grad_at(self, z: Rows) -> Vectors:
+        """A'D z; P z = z, since z is an image of P."""
+        return self.map.adjoint(self.root * z)
+
+    def lipschitz(self, exact: bool = False) -> Scalars:
+        """lambda_max of (P D A)'(P D A). Builds P D A for every instance; give `step_size` where that is too much."""
+        columns = self.A.expand(self.shape[0], *self.A.shape[-2:])
+        return LinearMap(self.hessian_root(columns[:, 0], columns)).gram_norm(self.shape[0], exact)
+
+    def hessian_root(self, x: Tensor, columns: Tensor) -> Tensor:
+        """R = P D."""
+        scaled = self.root.unsqueeze(2) * columns
+        return scaled - self.mean.unsqueeze(2) * (self.mean.unsqueeze(1) @ scaled)
+
+    def _weighted(self, rows: Rows) -> Rows:
+        """P D rows."""
+        scaled = self.root * rows
+        return scaled - self.mean * (self.mean * scaled).sum(1, keepdim=True)

@@ -1,0 +1,91 @@
+"""`LassoCV` chooses the alpha that scikit-learn's chooses."""
+
+import numpy as np
+import pytest
+import sklearn.linear_model as theirs
+from scipy import sparse
+from sklearn.datasets import load_breast_cancer, load_diabetes, make_regression
+from sklearn.model_selection import KFold
+
+from helpers import refused
+from sureprox.sklearn import Lasso, LassoCV
+
+DATA = {
+    "diabetes": lambda: load_diabetes(return_X_y=True),
+    "breast cancer": lambda: load_breast_cancer(return_X_y=True),
+    "wide": lambda: make_regression(40, 90, n_informative=8, noise=5.0, random_state=1),
+    "tall": lambda: make_regression(300, 12, n_informative=4, noise=20.0, random_state=2),
+    "square": lambda: make_regression(60, 60, n_informative=10, noise=10.0, random_state=3),
+}
+
+
+def reference(**options):
+    return theirs.LassoCV(tol=1e-7, max_iter=1_000_000, **options)
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("name", DATA)
+def test_same_alpha(name, intercept):
+    X, y = DATA[name]()
+    ours = LassoCV(fit_intercept=intercept).fit(X, y)
+    expected = reference(fit_intercept=intercept, eps=1e-3).fit(X, y)
+    assert ours.alpha_ == pytest.approx(expected.alpha_, rel=1e-9)
+    np.testing.assert_allclose(ours.alphas_, expected.alphas_, rtol=1e-9)
+    assert ours.mse_path_.shape == expected.mse_path_.shape == (100, 5)
+    tight = LassoCV(fit_intercept=intercept, path_tol=1e-9).fit(X, y)
+    np.testing.assert_allclose(tight.mse_path_, expected.mse_path_, rtol=2e-3)
+    final = Lasso(ours.alpha_, fit_intercept=intercept).fit(X, y)
+    np.testing.assert_array_equal(ours.coef_, final.coef_)
+    assert (ours.intercept_, ours.n_iter_, ours.dual_gap_) == (final.intercept_, final.n_iter_, final.dual_gap_)
+
+
+@pytest.mark.parametrize("name", ["diabetes", "wide"])
+def test_folds_with_sample_weights_and_given_alphas(name):
+    X, y = DATA[name]()
+    weights = np.random.default_rng(0).uniform(0.1, 3, len(y))
+    options = {"alphas": np.geomspace(0.01, 10, 15) * np.std(y) / 50, "cv": KFold(3, shuffle=True, random_state=0)}
+    ours = LassoCV(path_tol=1e-9, **options).fit(X, y, sample_weight=weights)
+    expected = reference(**options).fit(X, y, sample_weight=weights)
+    assert ours.alpha_ == pytest.approx(expected.alpha_, rel=1e-12)
+    np.testing.assert_array_equal(ours.alphas_, expected.alphas_)
+    np.testing.assert_allclose(ours.mse_path_, expected.mse_path_, rtol=1e-3)
+    np.testing.assert_allclose(ours.coef_, expected.coef_, rtol=0, atol=1e-2 * np.abs(expected.coef_).max())
+
+
+def test_a_fold_is_a_lasso_on_its_rows():
+    """Independent of scikit-learn's path: each cell of mse_path_ from a `Lasso` of its own."""
+    X, y = DATA["wide"]()
+    folds = list(KFold(3).split(X))
+    model = LassoCV(alphas=[0.5, 3.0], cv=folds, path_tol=1e-12).fit(X, y)
+    for k, (train, test) in enumerate(folds):
+        for i, alpha in enumerate(model.alphas_):
+            alone = Lasso(alpha).fit(X[train], y[train])
+            error = np.square(y[test] - alone.predict(X[test])).mean()
+            assert model.mse_path_[i, k] == pytest.approx(error, rel=1e-5)
+
+
+def test_sparse_data():
+    X, y = DATA["wide"]()
+    X = X * (np.abs(X) > 1)
+    dense, from_sparse = LassoCV(alphas=10).fit(X, y), LassoCV(alphas=10).fit(sparse.csr_array(X), y)
+    assert dense.alpha_ == from_sparse.alpha_
+    np.testing.assert_array_equal(dense.coef_, from_sparse.coef_)
+
+
+def test_constant_target():
+    X, _ = DATA["wide"]()
+    model = LassoCV(alphas=5).fit(X, np.ones(len(X)))
+    assert not model.coef_.any()
+    assert model.intercept_ == pytest.approx(1)
+
+
+def test_bad_parameters_are_one_line():
+    X, y = DATA["wide"]()
+    refused(lambda: LassoCV(alphas=0).fit(X, y), "alphas is 0")
+    refused(lambda: LassoCV(alphas=[]).fit(X, y), "alphas must be")
+    refused(lambda: LassoCV(alphas=[-1.0]).fit(X, y), "alphas must be")
+    refused(lambda: LassoCV(eps=0).fit(X, y), "eps 0")
+    refused(lambda: LassoCV(path_tol=-1).fit(X, y), "path_tol is -1")
+    weights = np.ones(len(y))
+    weights[:8] = 0
+    refused(lambda: LassoCV(cv=5).fit(X, y, sample_weight=weights), "some fold has no row of positive weight")
