@@ -17,6 +17,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx_copybutton",
+    "mathml",
     "plain_docstrings",
     "records",
     "repository_links",
@@ -27,6 +28,8 @@ smartquotes = False  # A'x is a product with the transpose
 highlight_language = "text"  # blocks that name no language are formulas
 
 myst_heading_anchors = 3
+myst_enable_extensions = ["dollarmath"]
+html_math_renderer = "mathml"
 
 # Signatures as they are written: shapes are in the text, defaults as in the source.
 autodoc_member_order = "bysource"

@@ -21,7 +21,7 @@ class Solver(BaseSolver):
     name = "sureprox"
     sampling_strategy = "callback"
     requirements = ["pip::sureprox"]
-    parameters = {  # noqa: RUF012
+    parameters = {
         "optimizer": ["fista-restart", "go-math-l2o/logistic"],
         "device": ["cpu"],
     }

@@ -7,7 +7,7 @@ from benchopt import BaseObjective
 class Objective(BaseObjective):
     name = "Tiny lasso"
     min_benchopt_version = "1.8"
-    parameters = {"fit_intercept": [False, True], "reg": [0.1]}  # noqa: RUF012
+    parameters = {"fit_intercept": [False, True], "reg": [0.1]}
 
     def set_data(self, X, y):
         self.X, self.y = X, y

@@ -7,7 +7,7 @@ from benchopt import BaseObjective
 class Objective(BaseObjective):
     name = "Tiny L1-logistic"
     min_benchopt_version = "1.8"
-    parameters = {"reg": [0.1]}  # noqa: RUF012
+    parameters = {"reg": [0.1]}
 
     def set_data(self, X, y):
         self.X, self.y = X, y

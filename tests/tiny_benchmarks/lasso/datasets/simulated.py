@@ -6,8 +6,8 @@ from scipy.sparse.linalg import aslinearoperator
 
 class Dataset(BaseDataset):
     name = "Simulated"
-    parameters = {"form": ["dense", "sparse", "operator"]}  # noqa: RUF012
-    test_parameters = {"form": ["dense"]}  # noqa: RUF012
+    parameters = {"form": ["dense", "sparse", "operator"]}
+    test_parameters = {"form": ["dense"]}
 
     def get_data(self):
         rng = np.random.default_rng(0)

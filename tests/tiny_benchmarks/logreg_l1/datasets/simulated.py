@@ -5,8 +5,8 @@ from scipy import sparse
 
 class Dataset(BaseDataset):
     name = "Simulated"
-    parameters = {"form": ["dense", "sparse"]}  # noqa: RUF012
-    test_parameters = {"form": ["dense"]}  # noqa: RUF012
+    parameters = {"form": ["dense", "sparse"]}
+    test_parameters = {"form": ["dense"]}
 
     def get_data(self):
         rng = np.random.default_rng(0)
