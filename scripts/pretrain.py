@@ -8,6 +8,7 @@ Each run is `sureprox train --preset ... --optimizer ...` ; an interrupted one i
 """
 
 import argparse
+import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -72,7 +73,17 @@ def install(run: Path, name: str) -> None:
         shutil.copy(run / f"model{suffix}", target)
     log = LOGS / f"{name}.jsonl"
     log.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copy(run / "log.jsonl", log)
+    log.write_text(thinned((run / "log.jsonl").read_text()))
+
+
+def thinned(log: str) -> str:
+    """Of a long log every 20th batch, and everything else."""
+    lines = log.splitlines(keepends=True)
+    if len(lines) < 5000:
+        return log
+    events = [json.loads(line) for line in lines]
+    kept = [event["event"] != "batch" or event["batch"] % 20 == 0 for event in events]
+    return "".join(line for line, keep in zip(lines, kept, strict=True) if keep)
 
 
 def save_last(recipe: Recipe, run: Path) -> None:

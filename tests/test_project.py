@@ -41,6 +41,13 @@ def test_import_needs_only_torch_and_numpy() -> None:
     assert result.stdout.split() == ["sureprox"]
 
 
+def test_scikit_learn_is_asked_for_where_it_is_needed() -> None:
+    result = python("import sys; sys.modules['sklearn'] = None; import sureprox; import sureprox.sklearn")
+    assert result.returncode == 1
+    last = result.stderr.splitlines()[-1]
+    assert last == "ImportError: sureprox.sklearn needs scikit-learn; install it: pip install 'sureprox[sklearn]'"
+
+
 def test_continuous_integration_runs_the_readme_test_command() -> None:
     script = ROOT / ".ci" / "run"
     lines = script.read_text().splitlines()

@@ -76,7 +76,7 @@ class Run:
             if problem.selectable and int(running.sum()) * 2 <= len(rows):
                 rows, state = rows[running], state.select(running)
                 problem, rule = problem.select(running), rule.select(running)
-            start, before = state, state.x
+            start, before = (state.clone() if self.optimizer.reuses_memory else state), state.x
             left = int(self.limits[~self.done].min()) - state.k
             for after in iterate(problem, self.optimizer, state, min(check_every, left)):
                 before, state = state.x, after

@@ -1,14 +1,17 @@
 """`solve`: stopping, certificates, status and history around the one loop of the project."""
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
 
+from sureprox.backends import Accelerated
 from sureprox.errors import InputError
 from sureprox.optimizers import FISTA, Certified, CertifiedCheap, Optimizer, load
-from sureprox.problems import Problem
+from sureprox.problems import L1, LeastSquares, Logistic, Problem
 from sureprox.run import Run, iterate
 from sureprox.solution import RECORDS, Progress, Solution, Status
 from sureprox.stopping import StoppingRule
@@ -16,9 +19,24 @@ from sureprox.stopping import StoppingRule
 __all__ = ["Progress", "Solution", "Status", "default_optimizer", "iterate", "solve"]
 
 
+_compiled: WeakKeyDictionary[Optimizer[Any], dict[bool | str, Optimizer[Any]]] = WeakKeyDictionary()
+
+
 def default_optimizer(problem: Problem) -> Optimizer[Any]:
-    """What `solve` runs on this problem when no optimizer is named: restarted FISTA."""
-    return FISTA(restart=True)
+    """What `solve` runs on this problem when no optimizer is named.
+
+    Sure for LASSO and L1-logistic problems, with the weights for their family; restarted FISTA for all others.
+    """
+    family = {LeastSquares: "lasso", Logistic: "logistic"}.get(type(problem.f))
+    if family is None or not isinstance(problem.r, L1):
+        return FISTA(restart=True)
+    return _loaded(f"sure/{family}", problem.device)
+
+
+@cache
+def _loaded(name: str, device: torch.device) -> Optimizer[Any]:
+    """A pretrained optimizer, read once: nobody else can change it."""
+    return load(name, device=device)
 
 
 def solve(
@@ -36,6 +54,7 @@ def solve(
     callback: Callable[[Progress], None] | None = None,
     differentiable: bool | None = None,
     floor: float | None = None,
+    compile: bool | None = None,
 ) -> Solution:
     """Run `optimizer`, or the pretrained one of that name, until each certificate is below `tol` (`StoppingRule`).
 
@@ -57,16 +76,20 @@ def solve(
     `differentiable`: let gradients flow to x, through the path of the track that found it. By default they do if the
     data or x0 require them, not for the sake of the optimizer's weights (a thousand unrolled steps do not fit in
     memory; training uses `iterate`).
+
+    `compile=True`: take the steps in few kernels, and on a GPU replay them without the overhead of Python
+    (`Accelerated`). The first solve of a kind of problem then compiles for up to a minute, later ones with the same
+    optimizer or pretrained name do so at once, unless told `compile=False`. It pays from thousands of problems on.
     """
     _check_arguments(problem, optimizer, max_iter, tol, record, check_every)
     if optimizer is None:
         optimizer = default_optimizer(problem)
     elif isinstance(optimizer, str):
-        optimizer = load(optimizer, device=problem.device)
-    optimizer = _wrapped(optimizer, certify)
+        optimizer = _loaded(optimizer, problem.device)
     start = problem.start(x0)
     if differentiable is None:
         differentiable = torch.is_grad_enabled() and (problem.requires_grad or start.requires_grad)
+    optimizer = _prepared(optimizer, certify, compile, differentiable)
     every = 1 if record else check_every
     with torch.set_grad_enabled(differentiable):
         rule = StoppingRule(problem, start.detach(), tol, floor)
@@ -78,6 +101,23 @@ def solve(
         more = run.in_float64()
         more.finish(generator, more.step_size, every, callback)
         return run.solution().finished_by(more.solution(), run.stalled)
+
+
+def _prepared(
+    optimizer: Optimizer[Any], certify: bool | str, compile: bool | None, differentiable: bool
+) -> Optimizer[Any]:
+    """The optimizer as it will run: with its guarantee, and compiled if that is asked for or was done before."""
+    known = _compiled.setdefault(optimizer, {})
+    if compile is False or differentiable or (compile is None and certify not in known):
+        if compile and differentiable:
+            raise InputError("compile is True and differentiable too; compiled steps carry no gradients, choose one")
+        return _wrapped(optimizer, certify)
+    if certify not in known:
+        whole = _wrapped(optimizer, certify)
+        if isinstance(whole, CertifiedCheap):
+            raise InputError("compile is True and certify 'cheap', which decides step by step; pass certify=True")
+        known[certify] = Accelerated(whole)
+    return known[certify]
 
 
 def _wrapped(optimizer: Optimizer[Any], certify: bool | str) -> Optimizer[Any]:

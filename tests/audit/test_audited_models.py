@@ -108,6 +108,8 @@ def test_report_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     for part in ("Corollary 10", "go-math-l2o/lasso, s = 10", "it was left out", "![gains.png](gains.png)"):
         assert part in text
     data = json.loads(paths[3].read_text())
+    assert data["device"].startswith("CPU ")
+    assert {"date", "versions"} <= set(data)
     assert len(data["statements"]) == 30
     assert [m["scenario"] for m in data["models"]] == ["in distribution", "s = 10"]
     assert len(data["models"][0]["gain"]) == 2

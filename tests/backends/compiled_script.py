@@ -7,8 +7,9 @@ from dataclasses import fields
 import torch
 from torch import Tensor
 
-from sureprox.backends import Compiled
-from sureprox.optimizers import ISTA, Sure
+import sureprox as sp
+from sureprox.backends import Accelerated, Compiled
+from sureprox.optimizers import ISTA, Certified, Sure
 from sureprox.problems import LogisticMixture
 from sureprox.training import Loss, train
 from sureprox.training.goal import solved_problems
@@ -17,6 +18,7 @@ from sureprox.training.streamed import gap_step, unrolled
 from training_cases import LASSO, LOGISTIC, flat, network, of_kind, small_config
 
 torch.set_num_threads(1)
+solve_module = sys.modules["sureprox.solve"]  # the function of that name hides it
 
 
 def setting(kind: str, family, dtype: torch.dtype):
@@ -100,12 +102,33 @@ def streamed() -> None:
     assert float(seen[0][1].norm()) > 1e-4
 
 
+def solving() -> None:
+    """A certified solve whose batch shrinks on the way: compiled once, the same answers, then at once again."""
+    generator = torch.Generator().manual_seed(1)
+    problem, x0 = LASSO.sample(40, generator, torch.float64), LASSO.start(40, generator, torch.float64)
+    x0[:24] = sp.reference(problem).x[:24]  # done at once, so that they are dropped
+    optimizer = Sure(coordinate=0, instance=4).double()
+    plain = sp.solve(problem, optimizer, x0, check_every=5, compile=False)
+    with torch._dynamo.config.patch(recompile_limit=1, fail_on_recompile_limit_hit=True):
+        quick = sp.solve(problem, optimizer, x0, check_every=5, compile=True)
+        again = sp.solve(problem, optimizer, x0, check_every=5)
+    assert (quick.status == plain.status).all()
+    assert torch.equal(quick.iterations, plain.iterations)
+    assert 0 == int(quick.iterations.min()) < 20 < int(quick.iterations.max())
+    assert float((quick.x - plain.x).abs().max()) <= 1e-9
+    assert torch.equal(again.x, quick.x)
+    (accelerated,) = solve_module._compiled[optimizer].values()
+    assert isinstance(accelerated, Accelerated)
+    assert isinstance(accelerated.plain, Certified)
+
+
 COMPARISONS = {
     "steps": steps,
     "gradients-float32": lambda: gradients(torch.float32, 1e-3),
     "gradients-float64": lambda: gradients(torch.float64, 1e-9),
     "training": training,
     "streamed": streamed,
+    "solving": solving,
 }
 
 if __name__ == "__main__":

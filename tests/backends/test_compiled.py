@@ -22,11 +22,11 @@ TESTS = Path(__file__).resolve().parents[1]
 def test_compiled_equals_eager(tmp_path):
     """Steps to 1e-10; meta-gradients to 1e-9 in float64 and 1e-3 in float32; validation losses of a run to 1e-5.
 
-    A segment of a streamed run, with its gradients, to 1e-8 in float64.
+    A segment of a streamed run, with its gradients, to 1e-8 in float64; a certified solve to 1e-9.
     """
     environment = {name: value for name, value in os.environ.items() if name != "SUREPROX_CHECK_SHAPES"}
     environment |= {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path), "PYTHONPATH": os.pathsep.join(filter(None, [*sys.path]))}
-    wanted = ["steps", "gradients-float32", "gradients-float64", "training", "streamed"]
+    wanted = ["steps", "gradients-float32", "gradients-float64", "training", "streamed", "solving"]
     command = [sys.executable, str(TESTS / "backends" / "compiled_script.py"), *wanted]
     run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900)
     assert run.returncode == 0, run.stderr[-2000:]

@@ -105,9 +105,9 @@ def test_only_dense_float32_least_squares_with_own_matrices_is_replaced(on_cpu):
 
 
 def test_small_batches_are_cut_finer_so_that_the_device_is_filled(on_cpu):
-    assert normal._rows(1024, 250, 500, 0) == 50
-    assert normal._rows(1, 250, 500, 0) == 8
-    assert normal._rows(1, 4, 500, 0) == 4
+    assert normal.rows_per_block(1024, 250, 500, 0) == 50
+    assert normal.rows_per_block(1, 250, 500, 0) == 8
+    assert normal.rows_per_block(1, 4, 500, 0) == 4
 
 
 def test_compiled_code_can_hold_the_operation():

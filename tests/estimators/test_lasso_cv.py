@@ -20,7 +20,7 @@ DATA = {
 
 
 def reference(**options):
-    return theirs.LassoCV(tol=1e-7, max_iter=1_000_000, **options)
+    return theirs.LassoCV(tol=1e-10, max_iter=1_000_000, **options)
 
 
 @pytest.mark.parametrize("intercept", [True, False])
@@ -33,7 +33,7 @@ def test_same_alpha(name, intercept):
     np.testing.assert_allclose(ours.alphas_, expected.alphas_, rtol=1e-9)
     assert ours.mse_path_.shape == expected.mse_path_.shape == (100, 5)
     tight = LassoCV(fit_intercept=intercept, path_tol=1e-9).fit(X, y)
-    np.testing.assert_allclose(tight.mse_path_, expected.mse_path_, rtol=2e-3)
+    np.testing.assert_allclose(tight.mse_path_, expected.mse_path_, rtol=1e-4)
     final = Lasso(ours.alpha_, fit_intercept=intercept).fit(X, y)
     np.testing.assert_array_equal(ours.coef_, final.coef_)
     assert (ours.intercept_, ours.n_iter_, ours.dual_gap_) == (final.intercept_, final.n_iter_, final.dual_gap_)
@@ -48,8 +48,8 @@ def test_folds_with_sample_weights_and_given_alphas(name):
     expected = reference(**options).fit(X, y, sample_weight=weights)
     assert ours.alpha_ == pytest.approx(expected.alpha_, rel=1e-12)
     np.testing.assert_array_equal(ours.alphas_, expected.alphas_)
-    np.testing.assert_allclose(ours.mse_path_, expected.mse_path_, rtol=1e-3)
-    np.testing.assert_allclose(ours.coef_, expected.coef_, rtol=0, atol=1e-2 * np.abs(expected.coef_).max())
+    np.testing.assert_allclose(ours.mse_path_, expected.mse_path_, rtol=1e-4)
+    np.testing.assert_allclose(ours.coef_, expected.coef_, rtol=0, atol=1e-4 * np.abs(expected.coef_).max())
 
 
 def test_a_fold_is_a_lasso_on_its_rows():

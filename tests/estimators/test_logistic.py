@@ -18,9 +18,9 @@ L1 = {"l1_ratio": 1} if tuple(map(int, version.split(".")[:2])) >= (1, 8) else {
 
 def truth(C, fit_intercept=True, **options):
     """saga leaves the intercept free; without one, liblinear is much faster."""
-    solver = {"solver": "saga", "random_state": 0} if fit_intercept else {"solver": "liblinear"}
+    solver = {"solver": "saga", "tol": 1e-12} if fit_intercept else {"solver": "liblinear", "tol": 1e-10}
     return theirs.LogisticRegression(
-        C=C, fit_intercept=fit_intercept, tol=1e-12, max_iter=200_000, **solver, **L1, **options
+        C=C, fit_intercept=fit_intercept, max_iter=200_000, random_state=0, **solver, **L1, **options
     )
 
 
@@ -35,10 +35,11 @@ def random_data(seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 def assert_same(ours, reference):
     np.testing.assert_allclose(ours.coef_, reference.coef_, rtol=0, atol=1e-5)
-    np.testing.assert_allclose(ours.intercept_, reference.intercept_, rtol=0, atol=1e-5)
+    if reference.coef_.any():
+        np.testing.assert_allclose(ours.intercept_, reference.intercept_, rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize(("C", "intercept"), [(0.1, True), (0.02, True), (1.0, False), (10.0, False)])
+@pytest.mark.parametrize(("C", "intercept"), [(0.1, True), (0.02, True), (1.0, False), (3.0, False)])
 def test_breast_cancer(C, intercept):
     X, y = load_breast_cancer(return_X_y=True)
     X = StandardScaler().fit_transform(X)
@@ -57,6 +58,8 @@ def test_random_problems(seed):
     ours = LogisticRegression(C=C, fit_intercept=intercept).fit(X, y)
     assert_same(ours, truth(C, intercept).fit(X, y))
     assert ours.classes_.tolist() == ["no", "yes"]
+    if intercept and not ours.coef_.any():  # where saga stops with any intercept
+        assert ours.intercept_[0] == pytest.approx(np.log((y == "yes").sum() / (y == "no").sum()), abs=1e-9)
     assert ours.dual_gap_ <= 1e-6 * C * len(y)
 
 

@@ -144,6 +144,8 @@ def test_the_log_is_json_without_nan_and_tells_everything(tmp_path):
     described = Recipe(optimizer.kind, optimizer.arguments, Poisoned(), small_config()).as_dict()
     assert lines[0]["recipe"] == described
     assert (lines[0]["backend"], lines[0]["device"]) == ("plain", "cpu")
+    assert lines[0]["machine"].startswith("CPU ")
+    assert date.fromisoformat(lines[0]["date"]).year >= 2026
     assert [line["batch"] for line in of_kind(lines, "batch")] == list(range(1, 13))
     assert [line["loss"] for line in of_kind(lines, "validation")] == [None] * 4
     assert lines[-1] == {

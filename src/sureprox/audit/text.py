@@ -6,10 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
+import torch
+
 from sureprox.audit.models import FEATURES, FLOOR, HISTORY, POINTS, Growth, ModelAudit
 from sureprox.audit.report import AuditReport
 from sureprox.audit.result import SIDES, TOLERANCE, Check, violated
 from sureprox.audit.statements import STATEMENTS, Statement
+from sureprox.circumstances import circumstances
 
 
 def statement_row(report: AuditReport, statement: Statement) -> tuple[str, ...]:
@@ -206,6 +209,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 def data(report: AuditReport) -> str:
     """The numbers of the report as JSON, for the HTML report."""
     content: dict[str, Any] = {
+        **circumstances(torch.device("cpu")),
         "seed": report.seed,
         "instances": report.instances,
         "steps": report.steps,

@@ -1,15 +1,22 @@
 // A'(A x - b) and |A x - b|^2 / 2 for a batch of matrices, each read once from memory.
 //
-// Block (s, i) takes rows s R, ..., s R + R - 1 of matrix i. A row is multiplied with x as it arrives, and kept in shared
-// memory until the products with A' are formed from there. What the blocks of one matrix return is to be added up.
+// Block (s, i) brings rows s R, ..., s R + R - 1 of matrix i into shared memory, and forms the products with A and then
+// those with A' from there. What the blocks of one matrix return is to be added up.
 //
 // Compile-time: CHUNKS = ceil(n / 128), how many groups of four columns a lane holds of a row.
 
 #ifndef EMULATED  // tests run the rest of this file on a CPU
 #define SHARED_BYTES(name) extern __shared__ __align__(16) unsigned char name[];
+
+// Copies that need no registers on their way, so that a whole tile of A can be under way at a time.
+__device__ __forceinline__ void fetch(float4* to, const float4* from) {
+    unsigned place = static_cast<unsigned>(__cvta_generic_to_shared(to));
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(place), "l"(from));
+}
+__device__ __forceinline__ void arrived() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 #endif
 
-constexpr int THREADS = 256, WARPS = THREADS / 32, ROWS_AT_ONCE = 2;
+constexpr int THREADS = 256, WARPS = THREADS / 32;
 
 __device__ __forceinline__ float dot(float4 a, float4 b) { return a.x * b.x + a.y * b.y + a.z * b.z + a.w * b.w; }
 __device__ __forceinline__ void add(float4& sum, float4 a, float by) {
@@ -30,31 +37,20 @@ normal_map(const float* A, const float* x, const float* b, float* partial, int b
     const float4* point = reinterpret_cast<const float4*>(x + (long long)instance * n);
     const float4 zero = make_float4(0.f, 0.f, 0.f, 0.f);
 
+    for (int place = threadIdx.x; place < rows * columns; place += THREADS) fetch(tile + place, matrix + place);
     float4 own[CHUNKS];
 #pragma unroll
     for (int k = 0; k < CHUNKS; ++k) own[k] = lane + 32 * k < columns ? point[lane + 32 * k] : zero;
-    for (int row = ROWS_AT_ONCE * warp; row < rows; row += ROWS_AT_ONCE * WARPS) {
-        float4 a[ROWS_AT_ONCE][CHUNKS];
+    arrived();
+    __syncthreads();
+    for (int row = warp; row < rows; row += WARPS) {
+        float sum = 0.f;
 #pragma unroll
-        for (int r = 0; r < ROWS_AT_ONCE; ++r)
+        for (int k = 0; k < CHUNKS; ++k)
+            if (lane + 32 * k < columns) sum += dot(tile[row * columns + lane + 32 * k], own[k]);
 #pragma unroll
-            for (int k = 0; k < CHUNKS; ++k) {
-                bool there = row + r < rows && lane + 32 * k < columns;
-                a[r][k] = there ? matrix[(row + r) * columns + lane + 32 * k] : zero;
-            }
-#pragma unroll
-        for (int r = 0; r < ROWS_AT_ONCE; ++r) {
-            float sum = 0.f;
-#pragma unroll
-            for (int k = 0; k < CHUNKS; ++k) {
-                if (row + r < rows && lane + 32 * k < columns) tile[(row + r) * columns + lane + 32 * k] = a[r][k];
-                sum += dot(a[r][k], own[k]);
-            }
-#pragma unroll
-            for (int apart = 16; apart > 0; apart /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, apart);
-            if (lane == 0 && row + r < rows)
-                z[row + r] = sum - (b != nullptr ? b[(long long)instance * m + first + row + r] : 0.f);
-        }
+        for (int apart = 16; apart > 0; apart /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, apart);
+        if (lane == 0) z[row] = sum - (b != nullptr ? b[(long long)instance * m + first + row] : 0.f);
     }
     __syncthreads();
 

@@ -15,7 +15,7 @@ MOST_COLUMNS = 1024  # beyond, a row no longer fits into the registers of a warp
 EXTRA = 4  # columns beside the gradient: the value, and three to keep rows aligned
 
 
-def _rows(batch: int, m: int, n: int, device: int) -> int:
+def rows_per_block(batch: int, m: int, n: int, device: int) -> int:
     """Rows per block: as many as fit, but fewer if the device would not be filled."""
     fill = -(-m * batch // (2 * cuda.multiprocessors(device)))
     return max(1, min(m, TILE // (4 * n), max(8, fill)))
@@ -39,7 +39,7 @@ def normal_map(A: Tensor, x: Tensor, b: Tensor | None) -> Tensor:
     """(B, n + 4): A'(A x - b), then |A x - b|^2 / 2, then zeros; A (B, m, n), x (B, n), b (B, m) or zero."""
     batch, m, n = A.shape
     device = A.device.index
-    rows = _rows(batch, m, n, device)
+    rows = rows_per_block(batch, m, n, device)
     blocks = -(-m // rows)
     partial = x.new_empty(blocks, batch, n + EXTRA)
     kernel = cuda.kernel(*_build(n, device))
@@ -84,14 +84,19 @@ class NormalLeastSquares(LeastSquares):
         return out[:, -EXTRA], out[:, :-EXTRA]
 
 
+def fewer_reads_possible(A: Tensor, shared_memory: int) -> bool:
+    """Whether the kernels that read A once are made for this A, with so much memory for a block."""
+    fits = A.ndim == 3 and A.shape[2] % 4 == 0 and A.is_contiguous()
+    return fits and cuda.usable(A.device, A.dtype, shared_memory)
+
+
 def faster(problem: Problem) -> Problem:
     """The same problem, with fewer reads of A where that is possible: dense least squares, one A per instance."""
     f = problem.f
-    if type(f) is not LeastSquares or f.A.ndim != 3 or problem.requires_grad or type(problem) is not Problem:
+    if type(f) is not LeastSquares or problem.requires_grad or type(problem) is not Problem:
         return problem
-    n = f.A.shape[2]
-    fits = n % 4 == 0 and n <= MOST_COLUMNS and f.A.is_contiguous()
-    if not fits or not cuda.usable(f.A.device, f.A.dtype, _most_memory(n)):
+    n = f.A.shape[-1]
+    if n > MOST_COLUMNS or not fewer_reads_possible(f.A, _most_memory(n)):
         return problem
     if not cuda.can_build(*_build(n, cuda.index(f.A.device))):
         return problem

@@ -222,3 +222,20 @@ def battery(
         weights=weights,
         figures_only=figures_only,
     )
+
+
+@app.command()
+def report(
+    records: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="DIR", help="Records are sought below it; repeatable. By default records, out and runs."),
+    ] = None,
+    out: Annotated[Path, typer.Option(metavar="FILE.html", help="Where the page goes.")] = Path("report.html"),
+) -> None:
+    """Write one HTML page from all records.
+
+    Convergence curves, claims, battery, theory audit and training, in one file that needs no network.
+    """
+    from sureprox.cli.report import run as run_report
+
+    run_report(records or [], out)

@@ -2,22 +2,22 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from sureprox.backends import faster
+from sureprox.backends import faster, stepper
+from sureprox.circumstances import circumstances
 from sureprox.errors import InputError
 from sureprox.evaluation.battery_kinds import KINDS, Kind
 from sureprox.evaluation.battery_records import LEVELS, KindRecord
-from sureprox.evaluation.contestants import Contestant, UnavailableError, classical, learned, stepper
+from sureprox.evaluation.contestants import Contestant, UnavailableError, classical, learned
 from sureprox.evaluation.datasets import Dataset, Instances, solved
 from sureprox.evaluation.metrics import gap_scale, relative_gap
-from sureprox.evaluation.records import circumstances
-from sureprox.optimizers import Optimizer, read_card
+from sureprox.optimizers import Certified, Optimizer, read_card
 from sureprox.problems import Logistic, Problem
 from sureprox.solve import iterate
 from sureprox.types import Vectors
@@ -31,6 +31,7 @@ LEARNED = {  # name of a column: the model, by the family of the kind
     "sure": "sure/{}",
     "sure-light": "sure/{}-light",
 }
+CERTIFIED = ("sure", "sure-light")  # as `solve` runs them by default; sure/lasso and the like are the networks alone
 PATIENCE = 3.0  # nobody is given more iterations than this many times what the slowest instance of the baseline needs
 
 
@@ -62,7 +63,8 @@ def contestant(name: str, family: str, device: torch.device, weights: Path | Non
         return classical(name, CLASSICAL[name])
     if name not in LEARNED and "/" not in name:
         raise InputError(f"no optimizer {name!r}; choose from {', '.join(LEARNED)}, or name a model as KIND/NAME")
-    return learned(LEARNED.get(name, name).format(family), device, weights)
+    found = learned(LEARNED.get(name, name).format(family), device, weights)
+    return replace(found, optimizer=Certified(found.optimizer)) if name in CERTIFIED else found
 
 
 class Battery:
@@ -104,7 +106,9 @@ class Battery:
 
     def _record(self, kind: Kind, name: str, found: Contestant, data: Dataset, most: int) -> KindRecord:
         dtype: torch.dtype = getattr(torch, self.plan.dtype)
-        problem = faster(data.problem.to(dtype=dtype))
+        problem = data.problem.to(dtype=dtype)
+        if not isinstance(found.optimizer, Certified):  # whose tracks share their reads already
+            problem = faster(problem)
         step_size = _step_size(found, problem)
         optimizer = stepper(found.optimizer, self.device, dtype)
         start, step = count_products(optimizer, problem, data.start.to(dtype), step_size)
@@ -213,7 +217,9 @@ class CountedProblem(Problem):
 def count_products(
     optimizer: Optimizer[Any], problem: Problem, x0: Vectors, step_size: Tensor | None
 ) -> tuple[int, int]:
-    """Products with A of `init`, those for L left out, and of each step."""
+    """Products with A of `init`, those for L left out, and of each step; tracks that share a read count each."""
+    if isinstance(optimizer, Certified):
+        return 2, 2 * optimizer.stack(problem).count
     counted = CountedProblem(problem)
     state = optimizer.init(counted, x0, step_size=problem.step_size() if step_size is None else step_size)
     at_start = counted.count

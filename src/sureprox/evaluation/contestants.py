@@ -1,6 +1,5 @@
 """The optimizers of the figures, by name: hand-made ones, and pretrained ones from the package or a directory."""
 
-import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,7 +7,6 @@ from typing import Any
 
 import torch
 
-from sureprox.backends import can_fuse, fused
 from sureprox.errors import SureproxError
 from sureprox.optimizers import (
     FISTA,
@@ -16,7 +14,6 @@ from sureprox.optimizers import (
     AdaLISTA,
     Adam,
     AdamHD,
-    LearnedOptimizer,
     Optimizer,
     load,
     pretrained,
@@ -73,10 +70,3 @@ def require_fit(contestant: Contestant, problem: Problem) -> None:
     if isinstance(optimizer, AdaLISTA) and not (isinstance(f, LeastSquares) and f.m == optimizer.m):
         rows = f"{f.m} rows" if isinstance(f, LeastSquares) else type(f).__name__
         raise UnavailableError(f"{contestant.name} is trained for {optimizer.m} rows, these problems have {rows}")
-
-
-def stepper(optimizer: Optimizer[Any], device: torch.device, dtype: torch.dtype) -> Optimizer[Any]:
-    """The optimizer whose steps are taken on this device: the network by its own kernel where there is one."""
-    if isinstance(optimizer, LearnedOptimizer) and can_fuse(optimizer, device, dtype):
-        return fused(copy.deepcopy(optimizer))[0]
-    return optimizer

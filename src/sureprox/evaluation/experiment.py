@@ -7,9 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sureprox.backends import faster
+from sureprox.backends import faster, stepper
 from sureprox.errors import InputError
-from sureprox.evaluation.contestants import stepper
 from sureprox.evaluation.datasets import Dataset
 from sureprox.evaluation.metrics import gap_scale, relative_gap
 from sureprox.evaluation.scenarios import Scenario

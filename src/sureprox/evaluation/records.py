@@ -1,16 +1,12 @@
 """What was measured, how, and with what. Figures and tables are made from these records alone."""
 
 import math
-import platform
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from importlib.metadata import version
 from typing import Any
 
 import torch
 
-from sureprox._version import __version__
 from sureprox.errors import SureproxError
 from sureprox.evaluation.metrics import summarise
 
@@ -107,10 +103,3 @@ def columns(gaps: torch.Tensor, recorded: Sequence[int]) -> dict[str, Any]:
 
 def rounded(value: float, digits: int) -> float:
     return math.inf if not math.isfinite(value) else float(f"{value:.{digits}g}")
-
-
-def circumstances(device: torch.device) -> dict[str, Any]:
-    """Where and when a curve was made."""
-    name = torch.cuda.get_device_name(device) if device.type == "cuda" else f"CPU {platform.machine()}"
-    found = {"sureprox": __version__, "torch": str(torch.__version__), "numpy": version("numpy")}
-    return {"device": name, "date": datetime.now(UTC).date().isoformat(), "versions": found}

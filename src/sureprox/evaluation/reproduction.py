@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from sureprox.circumstances import circumstances
 from sureprox.errors import InputError, SureproxError
 from sureprox.evaluation import tuning
 from sureprox.evaluation.contestants import FIXED, Contestant, UnavailableError, classical, learned, require_fit
@@ -22,7 +23,6 @@ from sureprox.evaluation.records import (
     FigureRecord,
     Missing,
     TuningRecord,
-    circumstances,
     columns,
 )
 from sureprox.evaluation.scenarios import Scenario

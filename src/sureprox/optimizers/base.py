@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import torch
 from torch import Tensor
@@ -25,6 +25,10 @@ class Batched:
     def detach(self) -> Self:
         """The same, cut off from the gradient history."""
         return self._map(lambda value, layout: value.detach())
+
+    def clone(self) -> Self:
+        """The same in memory of its own."""
+        return self._map(lambda value, layout: value.clone())
 
     def _map(self, change: Callable[[Tensor, str | None], Tensor]) -> Self:
         changed: dict[str, Any] = {}
@@ -77,6 +81,8 @@ S = TypeVar("S", bound=State)
 
 class Optimizer(ABC, Generic[S]):
     """A first-order method for a batch of problems."""
+
+    reuses_memory: ClassVar[bool] = False  # whether later steps overwrite a state that was returned
 
     @abstractmethod
     def init(

@@ -77,14 +77,16 @@ class Certified(Optimizer[CertifiedState]):
         )
 
     def step(self, problem: Problem, state: CertifiedState) -> CertifiedState:
-        state = self.advance(problem, state)
+        state = self.advance(self.stack(problem), state)
         return self.pull_back(problem, state) if is_check(state.k) else state
 
-    def advance(self, problem: Problem, state: CertifiedState) -> CertifiedState:
+    def stack(self, problem: Problem) -> Stacked:
+        """The problem as all tracks together see it."""
+        return Stacked(problem, self.count + (not self.own))
+
+    def advance(self, stack: Stacked, state: CertifiedState) -> CertifiedState:
         """One iteration of all tracks; nothing in it waits for the device."""
-        base = self._bases(state)
-        stack = Stacked(problem, base.x.shape[1])
-        g = state.g
+        problem, base, g = stack.problem, self._bases(state), state.g
         moved = stack.proximal_step(base.x, g, state.step_size)
         inner = state.inner
         if inner is not None:

@@ -46,14 +46,14 @@ class SureNetwork(nn.Module):
 
     def instances(self, features: Tensor, memory: Memory) -> tuple[Tensor, Memory]:
         """Features (B, 14) to outputs (B, k, 1) and the new memory, (B, instance) each."""
-        weight, bias = _gate_weights(self.lstm, features.dtype)
+        weight, bias = gate_weights(self.lstm, features.dtype)
         gates = torch.addmm(bias, torch.cat([features, memory[0]], 1), weight.mT)
         h, c = _cell(gates, memory[1])
         return functional.linear(h, *_cast(self.out, h.dtype)).unsqueeze(2), (h, c)
 
     def coordinates(self, features: list[Tensor], told: Tensor, base: Tensor, memory: Memory) -> tuple[Tensor, Memory]:
         """Blocks of features, h of the instances and their outputs to outputs (B, k, n), memory (B, coordinate, n)."""
-        weight, bias = _gate_weights(self.coordinate_lstm, told.dtype)
+        weight, bias = gate_weights(self.coordinate_lstm, told.dtype)
         hint = functional.linear(told, self.told.weight.to(told.dtype), bias)
         gates = _affine(weight, hint.unsqueeze(2), torch.cat([*features, memory[0]], 1))
         h, c = _cell(gates, memory[1])
@@ -75,7 +75,7 @@ def _affine(weight: Tensor, bias: Tensor, signal: Tensor) -> Tensor:
     return torch.baddbmm(bias, weight.expand(signal.shape[0], -1, -1), signal)
 
 
-def _gate_weights(lstm: Any, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+def gate_weights(lstm: Any, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """[W_ih, W_hh] and b_ih + b_hh."""
     weight = torch.cat([lstm.weight_ih_l0, lstm.weight_hh_l0], 1)
     return weight.to(dtype), (lstm.bias_ih_l0 + lstm.bias_hh_l0).to(dtype)

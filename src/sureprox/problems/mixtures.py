@@ -59,8 +59,8 @@ class _Mixture:
 class LassoMixture(_Mixture):
     """40 % normal entries, 35 % AR(0.2 to 0.95) columns, 15 % AR(0.5 to 0.95) rows, 10 % with a rank-one factor.
 
-    Unit columns; n/5 to m rows that are not zero, as many problems wide as tall; 2 to 30 % nonzeros in x_true; half with noise;
-    lam = 10^U(-2, -0.2) lam_max / 3.
+    Unit columns; n/5 to m rows that are not zero, as many problems wide as tall; 2 to 30 % nonzeros in x_true; half
+    with noise; lam = 10^U(-2, -0.2) lam_max / 3.
     """
 
     name: ClassVar[str] = "sure-lasso"

@@ -57,6 +57,7 @@ def fitted(
     polish: bool = True,
     step_size: Tensor | None = None,
     floor: float | None = None,
+    check_every: int = 10,
 ) -> Fitted:
     """Solve to the certificate `tol` of `StoppingRule`, with its `floor`, in at most `max_iter` iterations.
 
@@ -73,7 +74,9 @@ def fitted(
     for stage in stages:
         if bool(seen.converged.all()) or left <= 0:
             break
-        solution = _solved(problem, chosen, x, max_iter=left, tol=stage, step_size=step, floor=floor)
+        solution = _solved(
+            problem, chosen, x, max_iter=left, tol=stage, step_size=step, floor=floor, check_every=check_every
+        )
         iterations = iterations + solution.iterations
         left -= int(solution.iterations.max())
         x = polished(problem, solution.x, rule) if polish else solution.x

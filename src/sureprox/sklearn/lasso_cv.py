@@ -16,6 +16,7 @@ from sureprox.sklearn import linear
 from sureprox.sklearn.compat import dense, validate_data
 from sureprox.sklearn.engine import Array, array, checked, chosen_device, fitted, tensor
 from sureprox.sklearn.lasso import Lasso, LinearRegressor, positive_weights
+from sureprox.sklearn.newton import CHUNK
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class LassoCV(LinearRegressor):
     alphas : how many alphas the path has, or the alphas themselves.
     cv : folds, splitter or iterable of (train, test), as in scikit-learn; None is 5 folds.
     path_tol : how far the models that are compared may be from their best: their duality gap is at most path_tol times
-        the objective of coef = 0. The default is twice as strict as scikit-learn's tol, 1e-4 |y|^2.
+        the objective of coef = 0. scikit-learn's tol of 1e-4 |y|^2, 20 times looser, can choose a neighbouring alpha.
     fit_intercept, max_iter, tol, optimizer, device : as in `Lasso`; tol is that of the fit with the chosen alpha.
 
     alpha_, alphas_ (n_alphas,), mse_path_ (n_alphas, n_folds), and coef_, intercept_, dual_gap_, n_iter_ of the fit to
@@ -55,7 +56,7 @@ class LassoCV(LinearRegressor):
         fit_intercept: bool = True,
         max_iter: int = 100_000,
         tol: float = 1e-10,
-        path_tol: float = 1e-4,
+        path_tol: float = 1e-5,
         cv: Any = None,
         optimizer: Any = None,
         device: str = "cpu",
@@ -132,9 +133,10 @@ class LassoCV(LinearRegressor):
             self.optimizer,
             self.path_tol,
             self.max_iter,
-            polish=A is not made.A,
+            polish=F * K * len(A) * min(A.shape) <= CHUNK,  # beyond, Newton steps cost more than they save
             step_size=step,
             floor=1.0,
+            check_every=25,
         )
         residual = y - LinearMap(made.A).forward(found.x)
         if self.fit_intercept:

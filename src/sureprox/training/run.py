@@ -8,7 +8,6 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
 from typing import Any, TypeVar
@@ -16,6 +15,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
+from sureprox.circumstances import machine, today
 from sureprox.errors import TrainingError
 from sureprox.optimizers import LearnedOptimizer, save
 from sureprox.training.checkpoint import Checkpoint, Progress
@@ -105,6 +105,7 @@ class TrainingRun(ABC):
         if progress.batch == 0:  # so that the first weights are known, however soon the run is killed
             self._checkpoint()
         about = {"backend": self.backend_name, "network": self.network, "device": str(self.device)}
+        about |= {"machine": machine(self.device), "date": today()}
         self.tell("start", **about, recipe=self.recipe.as_dict())
         began, spent = time.perf_counter(), progress.seconds
         try:
@@ -199,7 +200,7 @@ class TrainingRun(ABC):
             family=described["family"],
             training=described["training"] | {"backend": self.backend_name, "device": name},
             seed=self.config.seed,
-            date=datetime.now(UTC).date().isoformat(),
+            date=today(),
             metrics={
                 "validation_loss": self.progress.best,
                 "best_batch": self.progress.best_batch,

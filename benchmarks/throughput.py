@@ -1,0 +1,148 @@
+"""Fresh LASSO problems (250 x 500, one A each) to a relative gap of 1e-6: ours, restarted FISTA, scikit-learn, celer.
+
+"alone": as many iterations as every instance, or half of them, needs to (F - F*)/F* <= 1e-6, and nothing else.
+"solve": `sureprox.solve` as a user calls it, until the duality gap itself is below 1e-6 F, checks and float64 included.
+scikit-learn and celer run one problem per process on all cores, told to stop at the duality gap 1e-6 F.
+
+    python benchmarks/throughput.py [--device cuda] [--batch 1024] [--cores 16]
+"""
+
+import argparse
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+import sureprox as sp
+from sureprox.backends import Accelerated
+from sureprox.evaluation.speed import FAST, wait
+from sureprox.optimizers import FISTA, Optimizer
+from sureprox.problems import LassoFamily, Problem
+
+from _record import write_record
+
+SEED, LEVEL, ROUNDS = 20261117, 1e-6, 3
+
+
+def best_time(work: Callable[[], Any], device: torch.device, rounds: int = ROUNDS) -> float:
+    times = []
+    for _ in range(rounds):
+        wait(device)
+        began = time.perf_counter()
+        work()
+        wait(device)
+        times.append(time.perf_counter() - began)
+    return min(times)
+
+
+@torch.no_grad()
+def alone(optimizer: Optimizer[Any], problem: Problem, exact: Problem, x0: Tensor, best: Tensor) -> dict[str, Any]:
+    """Iterations until half, and until all instances are there, and the seconds of those."""
+    step_size = problem.step_size()
+    state = optimizer.init(problem, x0, step_size=step_size)
+    hit = torch.full_like(best, -1)
+    for after in sp.iterate(problem, optimizer, state, 2000):
+        gap = (exact.objective(after.x.double()) - best) / best
+        hit[(hit < 0) & (gap <= LEVEL)] = after.k
+        if bool((hit >= 0).all()):
+            break
+    found: dict[str, Any] = {"unsolved": int((hit < 0).sum())}
+    for name, count in (("median", int(hit.median())), ("all", int(hit.max()))):
+
+        def steps(count: int = count) -> None:
+            for _ in sp.iterate(problem, optimizer, optimizer.init(problem, x0, step_size=step_size), count):
+                pass
+
+        found[name] = {"iterations": count, "seconds": best_time(steps, problem.device)}
+    return found
+
+
+def classical(problem: Problem, objective: np.ndarray, cores: int, package: str) -> dict[str, Any] | None:
+    """scikit-learn or celer: seconds of all problems on all cores, and the largest relative duality gap left."""
+    try:
+        from joblib import Parallel, delayed
+
+        if package == "celer":
+            from celer import Lasso
+        else:
+            from sklearn.linear_model import Lasso
+    except ImportError:
+        return None
+    A, b = (value.double().cpu().numpy() for value in (problem.f.A, problem.f.b))
+    lam = problem.r.lam.double().cpu().numpy()
+    A = [np.asfortranarray(a) for a in A]
+
+    def one(i: int) -> np.ndarray:
+        m = len(b[i])
+        scale = 0.5 * float(b[i] @ b[i]) / m if package == "celer" else float(b[i] @ b[i])  # of their stopping rules
+        aim = LEVEL * objective[i] / (m * scale) if package == "celer" else LEVEL * objective[i] / scale
+        model = Lasso(alpha=lam[i] / m, fit_intercept=False, tol=aim, max_iter=100_000)
+        return model.fit(A[i], b[i]).coef_
+
+    pool = Parallel(n_jobs=cores, prefer="processes" if cores > 1 else None, batch_size=max(1, len(b) // (4 * cores)))
+    pool(delayed(one)(i) for i in range(min(64, len(b))))  # workers started before the clock is
+    times, x = [], None
+    for _ in range(2):
+        began = time.perf_counter()
+        x = pool(delayed(one)(i) for i in range(len(b)))
+        times.append(time.perf_counter() - began)
+    exact = problem.to(device="cpu", dtype=torch.float64)
+    points = torch.from_numpy(np.stack(x))
+    gap = exact.duality_gap(points) / exact.objective(points)
+    return {"seconds": min(times), "largest_relative_duality_gap": float(gap.max()), "processes": cores}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Fresh LASSO problems to a relative gap of 1e-6.")
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--batch", type=int, default=1024)
+    parser.add_argument("--cores", type=int, default=os.cpu_count())
+    options = parser.parse_args()
+    device = torch.device(options.device)
+    if device.type == "cpu":
+        torch.set_num_threads(options.cores)
+    generator = torch.Generator(device).manual_seed(SEED)
+    family = LassoFamily()
+    problem, x0 = family.sample(options.batch, generator), family.start(options.batch, generator)
+    exact = problem.to(dtype=torch.float64)
+    best = sp.reference(exact).objective
+    compiled = device.type == "cuda"
+    numbers: dict[str, Any] = {"alone": {}, "solve": {}}
+    for name in ("fista-restart", "go-math-l2o", "sure", "sure-light", "certified sure"):
+        optimizer = FAST[name](device)
+        numbers["alone"][name] = alone(Accelerated(optimizer) if compiled else optimizer, problem, exact, x0, best)
+        print("alone", name, numbers["alone"][name], flush=True)
+    cases: dict[str, tuple[Any, dict[str, Any]]] = {
+        "default": (None, {}),
+        "fista-restart, not certified": (FISTA(restart=True), {"certify": False}),
+    }
+    for name, (optimizer, arguments) in cases.items():
+        began = time.perf_counter()
+        solution = sp.solve(problem, optimizer, x0, tol=LEVEL, compile=compiled, **arguments)
+        first = time.perf_counter() - began
+
+        def work(optimizer: Any = optimizer, arguments: dict[str, Any] = arguments) -> None:
+            sp.solve(problem, optimizer, x0, tol=LEVEL, compile=compiled, **arguments)
+
+        numbers["solve"][name] = {
+            "seconds": best_time(work, device),
+            "first_call_seconds": first,
+            "converged": int(solution.converged.sum()),
+            "iterations_median": float(solution.iterations.double().median()),
+            "finished_in_float64": int(solution.refined.sum()),
+        }
+        print("solve", name, numbers["solve"][name], flush=True)
+    for package in ("scikit-learn", "celer"):
+        numbers[package] = classical(problem, best.cpu().numpy(), options.cores, package)
+        print(package, numbers[package], flush=True)
+    setting = {"batch": options.batch, "m": family.m, "n": family.n, "dtype": "float32", "device": device.type}
+    command = f"python benchmarks/throughput.py --device {device.type} --batch {options.batch} --cores {options.cores}"
+    print(write_record(f"throughput_{device.type}", {"command": command, "setting": setting, **numbers}))
+
+
+if __name__ == "__main__":
+    main()

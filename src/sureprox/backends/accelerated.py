@@ -1,0 +1,157 @@
+"""Solving in few kernels: the step of any optimizer, certified or not, compiled, and on a GPU replayed."""
+
+import copy
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sureprox.backends.ahead import one_read
+from sureprox.backends.compiled import with_own_code
+from sureprox.backends.coordinates import can_fuse_coordinates, fused_coordinates
+from sureprox.backends.network import can_fuse, fused
+from sureprox.backends.normal import faster
+from sureprox.backends.structure import Structure, bare, stepped, structure, tensors
+from sureprox.optimizers import Certified, LearnedOptimizer, Optimizer, Sure
+from sureprox.optimizers.base import S
+from sureprox.optimizers.guaranteed import is_check
+from sureprox.problems import Problem
+from sureprox.problems.stacked import Stacked
+
+SMALLEST = 8  # smaller batches are not worth it, and a batch of one would be compiled anew
+RING = 4  # steps recorded one after the other; the last one writes what the first one reads
+
+
+def stepper(optimizer: Optimizer[Any], device: torch.device, dtype: torch.dtype) -> Optimizer[Any]:
+    """The optimizer whose steps are taken on this device: the network by its own kernel where there is one."""
+    if isinstance(optimizer, Certified):
+        return Certified(stepper(optimizer.optimizer, device, dtype))
+    if isinstance(optimizer, LearnedOptimizer) and can_fuse(optimizer, device, dtype):
+        return fused(copy.deepcopy(optimizer))[0]
+    if isinstance(optimizer, Sure) and can_fuse_coordinates(optimizer, device, dtype):
+        return fused_coordinates(copy.deepcopy(optimizer))
+    return optimizer
+
+
+class Accelerated(Optimizer[S]):
+    """The same optimizer, its step compiled by `torch.compile` for any batch size; on a GPU the steps are replayed.
+
+    For optimizers whose step does not depend on the step number k, and for `Certified` around one. The first step of
+    each kind of problem compiles, which takes seconds to a minute. On a GPU the state of a step is overwritten
+    `RING` steps later: whoever wants to keep one has to copy it.
+    """
+
+    reuses_memory = True
+
+    def __init__(self, optimizer: Optimizer[S]) -> None:
+        self.plain = optimizer
+        self._quick: dict[tuple[torch.device, torch.dtype], Optimizer[S]] = {}
+        self._advance = torch.compile(with_own_code(_advanced), fullgraph=True)
+        self._target: tuple[Problem, Problem | Stacked] | None = None
+        self._replay: Replay | None = None
+
+    def init(self, problem: Problem, x0: Tensor, **options: Any) -> S:
+        return self.plain.init(problem, x0, **options)
+
+    def step(self, problem: Problem, state: S) -> S:
+        if problem.batch < SMALLEST:
+            return self.plain.step(problem, state)
+        if self._target is None or self._target[0] is not problem:
+            self._target, self._replay = (problem, self._seen(problem)), None
+        target = self._target[1]
+        optimizer = self._optimizer(problem)
+        if problem.device.type != "cuda":
+            shape = structure(state)
+            values = tuple(value.contiguous() for value in tensors(state, shape))  # one layout, compiled once
+            _mark(problem.batch, problem.n, target, values)
+            after: S = stepped(state, shape, iter(self._advance(optimizer, target, shape, values)))
+        else:
+            if self._replay is None or not self._replay.fits(state):
+                self._replay = Replay(self._advance, optimizer, target, problem, state)
+            after = self._replay.step(state)
+        if isinstance(optimizer, Certified) and is_check(after.k):
+            return optimizer.pull_back(problem, after)  # type: ignore[arg-type,return-value]
+        return after
+
+    def _optimizer(self, problem: Problem) -> Optimizer[S]:
+        key = problem.device, problem.dtype
+        if key not in self._quick:
+            self._quick[key] = stepper(self.plain, *key)
+        return self._quick[key]
+
+    def _seen(self, problem: Problem) -> Problem | Stacked:
+        """What the compiled step is given: made here, where torch.compile need not follow."""
+        optimizer = self._optimizer(problem)
+        return one_read(optimizer.stack(problem)) if isinstance(optimizer, Certified) else faster(problem)
+
+
+class Replay:
+    """`RING` steps on one problem, each a CUDA graph that reads the state which the one before it has written."""
+
+    def __init__(
+        self, advance: Any, optimizer: Optimizer[Any], target: Problem | Stacked, problem: Problem, state: Any
+    ) -> None:
+        self.shape = structure(state)
+        first = tuple(value.contiguous().clone() for value in tensors(state, self.shape))
+        _mark(problem.batch, problem.n, target, first)
+        self.states = [first]
+        self.graphs: list[torch.cuda.CUDAGraph] = []
+        self.last: Any = None
+        self.place = 0
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            values = first
+            for _ in range(RING):  # compiles where that is still to be done
+                values = advance(optimizer, target, self.shape, values)
+        torch.cuda.current_stream().wait_stream(stream)
+        pool = torch.cuda.graph_pool_handle()
+        for place in range(RING):
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph, pool=pool):
+                after = advance(optimizer, target, self.shape, self.states[place])
+                if place == RING - 1:
+                    for mine, value in zip(first, after, strict=True):
+                        mine.copy_(value)
+            self.graphs.append(graph)
+            self.states.append(after if place < RING - 1 else first)
+
+    def fits(self, state: Any) -> bool:
+        return structure(state) == self.shape and all(
+            mine.shape == value.shape for mine, value in zip(self.states[0], tensors(state, self.shape), strict=True)
+        )
+
+    def step(self, state: Any) -> Any:
+        if state is not self.last:
+            self.place = 0
+            for mine, value in zip(self.states[0], tensors(state, self.shape), strict=True):
+                mine.copy_(value)
+        self.graphs[self.place].replay()
+        self.place = (self.place + 1) % RING
+        self.last = stepped(state, self.shape, iter(self.states[self.place]))
+        return self.last
+
+
+def _advanced(
+    optimizer: Optimizer[Any], target: Any, shape: Structure, values: tuple[Tensor, ...]
+) -> tuple[Tensor, ...]:
+    """One step as a function of tensors alone."""
+    state = bare(shape, iter(values))
+    after = optimizer.advance(target, state) if isinstance(optimizer, Certified) else optimizer.step(target, state)
+    return tuple(value.contiguous() for value in tensors(after, shape))  # one layout, compiled once
+
+
+def _mark(batch: int, n: int, target: Problem | Stacked, values: tuple[Tensor, ...]) -> None:
+    """Tell torch.compile which sizes will change: the batch, alone or times the points or coordinates of each."""
+    problem = target.problem if isinstance(target, Stacked) else target
+    data = list(problem.tensors())
+    if isinstance(target, Stacked):
+        parts = [vars(part).values() for part in (target.linear, target.r) if part is not None]
+        data += [value for part in parts for value in part if isinstance(value, Tensor)]
+    for value in data:
+        if value.ndim and value.shape[0] % batch == 0:
+            torch._dynamo.maybe_mark_dynamic(value, 0)
+    for value in values:
+        for place, size in enumerate(value.shape[:2]):
+            if size in (batch, batch * n):
+                torch._dynamo.maybe_mark_dynamic(value, place)

@@ -1,0 +1,68 @@
+"""The products of a certified iteration with one read of A instead of two, on an NVIDIA GPU."""
+
+import torch
+from torch import Tensor
+
+from sureprox.backends import cuda
+from sureprox.backends.normal import TILE, fewer_reads_possible, rows_per_block
+from sureprox.problems import LeastSquares, Problem
+from sureprox.problems.stacked import Stacked
+
+THREADS = 256  # as in ahead.cu
+MOST_COLUMNS = 512  # beyond, three points no longer fit into the registers of a warp
+MOST_POINTS = 3
+
+
+def _shared_memory(rows: int, n: int, points: int) -> int:
+    return 4 * (rows * n + rows * points) + 16 * THREADS
+
+
+def _build(n: int, points: int, device: int) -> tuple[str, str, cuda.Macros, int, int]:
+    """What to compile for n columns and so many points."""
+    macros = (("CHUNKS", -(-n // 128)), ("POINTS", points))
+    return "ahead.cu", "ahead", macros, device, _shared_memory(TILE // (4 * n), n, points)
+
+
+@torch.library.custom_op("sureprox::ahead", mutates_args=())
+def ahead(A: Tensor, x: Tensor, before: Tensor, momentum: Tensor, b: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """z = A x - b (B, K, m), w = z + momentum (z - before), A'w (B, K, n); A (B, m, n), x (B, K, n), b (B, m)."""
+    batch, m, n = A.shape
+    points, device = x.shape[1], A.device.index
+    rows = rows_per_block(batch, m, n, device)
+    blocks = -(-m // rows)
+    z, w = before.new_empty(batch, points, m), before.new_empty(batch, points, m)
+    partial = x.new_empty(blocks, batch, points, n)
+    given = [value.contiguous() for value in (x, before, momentum, b)]
+    kernel = cuda.kernel(*_build(n, points, device))
+    arguments = [A, *given, z, w, partial, batch, m, n, rows]
+    kernel((blocks, batch, 1), (THREADS, 1, 1), arguments, shared_mem=_shared_memory(rows, n, points))
+    return z, w, partial.sum(0)
+
+
+@ahead.register_fake
+def _(A: Tensor, x: Tensor, before: Tensor, momentum: Tensor, b: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    shape = before.shape
+    return before.new_empty(shape), before.new_empty(shape), x.new_empty(x.shape)
+
+
+class OneRead(Stacked):
+    """The same points of the same least-squares problem; `ahead` comes from the kernel."""
+
+    def __init__(self, stack: Stacked, f: LeastSquares) -> None:
+        self.problem, self.count, self.linear, self.r = stack.problem, stack.count, stack.linear, stack.r
+        self.A, self.b = f.A, f.b
+
+    def ahead(self, x: Tensor, before: Tensor, momentum: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        found: tuple[Tensor, Tensor, Tensor] = ahead(self.A, self._centred(x), before, momentum, self.b)
+        return found
+
+
+def one_read(stack: Stacked) -> Stacked:
+    """The same, with fewer reads of A where that is possible."""
+    problem, f = stack.problem, stack.problem.f
+    if type(f) is not LeastSquares or type(problem) is not Problem or problem.requires_grad:
+        return stack
+    n, points = problem.n, stack.count
+    if points > MOST_POINTS or n > MOST_COLUMNS or not fewer_reads_possible(f.A, _build(n, points, 0)[-1]):
+        return stack
+    return OneRead(stack, f) if cuda.can_build(*_build(n, points, cuda.index(f.A.device))) else stack

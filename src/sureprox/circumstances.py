@@ -1,0 +1,25 @@
+"""Where, when and with what something was measured."""
+
+import platform
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import Any
+
+import torch
+
+from sureprox._version import __version__
+
+
+def machine(device: torch.device) -> str:
+    """The name of the GPU, or the kind of CPU."""
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else f"CPU {platform.machine()}"
+
+
+def today() -> str:
+    return datetime.now(UTC).date().isoformat()
+
+
+def circumstances(device: torch.device) -> dict[str, Any]:
+    """What every record says about how it was made."""
+    found = {"sureprox": __version__, "torch": str(torch.__version__), "numpy": version("numpy")}
+    return {"device": machine(device), "date": today(), "versions": found}

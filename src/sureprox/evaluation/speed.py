@@ -1,0 +1,132 @@
+"""Seconds of an iteration, and of a solve, measured so that ratios within one run can be trusted."""
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sureprox.backends import Accelerated
+from sureprox.optimizers import FISTA, ISTA, Certified, Optimizer, load
+from sureprox.problems import LassoFamily, Problem, lasso
+from sureprox.run import iterate
+
+# what is timed, by name: as `solve(compile=True)` takes its steps
+FAST: dict[str, Callable[[torch.device], Optimizer[Any]]] = {
+    "ista": lambda device: ISTA(),
+    "fista-restart": lambda device: FISTA(restart=True),
+    "go-math-l2o": lambda device: load("go-math-l2o/lasso", device),
+    "sure": lambda device: load("sure/lasso", device),
+    "sure-light": lambda device: load("sure/lasso-light", device),
+    "certified go-math-l2o": lambda device: Certified(load("go-math-l2o/lasso", device)),
+    "certified sure": lambda device: Certified(load("sure/lasso", device)),
+    "certified sure-light": lambda device: Certified(load("sure/lasso-light", device)),
+}
+PLAIN = ("ista", "go-math-l2o", "sure", "certified go-math-l2o", "certified sure")  # also without compilation
+WARM = 8  # steps before the clock starts
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds per iteration: the best and the median of several rounds; `first`: those of the first step, which
+    may compile."""
+
+    name: str
+    mode: str  # "plain" or "compiled"
+    batch: int
+    best: float
+    median: float
+    first: float
+
+
+def wait(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+@torch.no_grad()
+def time_steps(
+    optimizer: Optimizer[Any], problem: Problem, x0: Tensor, step_size: Tensor, steps: int, rounds: int
+) -> tuple[float, float, float]:
+    """(best, median, first) seconds per step."""
+    device = problem.device
+    wait(device)
+    began = time.perf_counter()
+    state = optimizer.step(problem, optimizer.init(problem, x0, step_size=step_size))
+    wait(device)
+    first = time.perf_counter() - began
+    for after in iterate(problem, optimizer, state, WARM):
+        state = after
+    times = []
+    for _ in range(rounds):
+        wait(device)
+        began = time.perf_counter()
+        for after in iterate(problem, optimizer, state, steps):
+            state = after
+        wait(device)
+        times.append((time.perf_counter() - began) / steps)
+    return min(times), statistics.median(times), first
+
+
+def optimizers(device: torch.device, names: Sequence[str]) -> dict[tuple[str, str], Optimizer[Any]]:
+    """By name and mode; each compiled one is used for all batch sizes, so that it compiles once."""
+    found: dict[tuple[str, str], Optimizer[Any]] = {}
+    for name in names:
+        optimizer = FAST[name](device)
+        if name in PLAIN:
+            found[name, "plain"] = optimizer
+        if device.type == "cuda":
+            found[name, "compiled"] = Accelerated(optimizer)
+    return found
+
+
+def iteration_times(
+    device: torch.device,
+    batches: Sequence[int],
+    names: Sequence[str],
+    told: Callable[[Timing], None],
+    *,
+    family: LassoFamily,
+    shared: bool = False,
+    steps: int = 40,
+    rounds: int = 5,
+) -> list[Timing]:
+    """Every optimizer at every batch size, float32; `shared`: one A for the whole batch."""
+    made = optimizers(device, names)
+    timings = []
+    for batch in batches:
+        generator = torch.Generator(device).manual_seed(batch)
+        problem, x0 = sample(family, batch, generator, shared), family.start(batch, generator)
+        step_size = problem.step_size()
+        for (name, mode), optimizer in made.items():
+            timing = Timing(name, mode, batch, *time_steps(optimizer, problem, x0, step_size, steps, rounds))
+            timings.append(timing)
+            told(timing)
+    return timings
+
+
+def sample(family: LassoFamily, batch: int, generator: torch.Generator, shared: bool) -> Problem:
+    if not shared:
+        return family.sample(batch, generator)
+    one = family.sample(1, generator).f
+    A = one.A[0]  # type: ignore[attr-defined]
+    truth = torch.randn(batch, family.n, generator=generator, device=generator.device)
+    rank = torch.rand(batch, family.n, generator=generator, device=generator.device).argsort(1).argsort(1)
+    return lasso(A, (truth * (rank < family.nonzeros)) @ A.mT, family.lam)
+
+
+def copy_bandwidth(device: torch.device) -> float:
+    """Bytes per second, read and written, of copying a large block."""
+    block = torch.empty(2**28 if device.type == "cuda" else 2**25, device=device)
+    target = torch.empty_like(block)
+    times = []
+    for _ in range(10):
+        wait(device)
+        began = time.perf_counter()
+        target.copy_(block)
+        wait(device)
+        times.append(time.perf_counter() - began)
+    return 2 * block.numel() * block.element_size() / min(times)

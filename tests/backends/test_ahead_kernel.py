@@ -1,0 +1,111 @@
+"""ahead.cu against products with A, run on a CPU lane by lane (see emulate.h), and a certified solve built on it."""
+
+import pytest
+import torch
+from emulation import emulated, pointer
+
+import sureprox as sp
+from sureprox.backends import cuda
+from sureprox.backends.ahead import OneRead, ahead, one_read
+from sureprox.optimizers import FISTA, Certified, GoMathL2O
+from sureprox.problems import LassoFamily
+from sureprox.problems.stacked import Stacked
+
+
+@pytest.fixture(scope="module")
+def kernels(tmp_path_factory):
+    made = {}
+
+    def kernel(chunks: int, points: int):
+        if (chunks, points) not in made:
+            macros = {"CHUNKS": chunks, "POINTS": points}
+            made[chunks, points] = emulated("emulate_ahead.cpp", macros, tmp_path_factory.mktemp("kernel"))
+        return made[chunks, points]
+
+    return kernel
+
+
+@pytest.fixture
+def on_cpu(monkeypatch, kernels):
+    """`ahead` with the emulated kernel in place of the compiled one."""
+
+    def kernel(file, name, macros, device, shared_memory):
+        def launch(grid, block, arguments, shared_mem):
+            *arrays, batch, m, n, rows = arguments
+            assert grid == (-(-m // rows), batch, 1)
+            assert shared_mem <= shared_memory
+            sizes = dict(macros)
+            kernels(sizes["CHUNKS"], sizes["POINTS"]).run(*map(pointer, arrays), batch, m, n, rows, grid[0])
+
+        return launch
+
+    monkeypatch.setattr(cuda, "kernel", kernel)
+    monkeypatch.setattr(cuda, "multiprocessors", lambda device: 132)
+    monkeypatch.setattr(cuda, "index", lambda device: 0)
+    monkeypatch.setattr(cuda, "usable", lambda device, dtype, memory: dtype == torch.float32)
+
+
+@pytest.mark.parametrize(
+    ("batch", "m", "n", "points"),
+    [(2, 25, 500, 3), (1, 1, 4, 3), (2, 17, 8, 2), (1, 40, 128, 3), (1, 9, 512, 1), (3, 60, 36, 3)],
+)
+def test_emulated_kernel_is_the_products(on_cpu, batch, m, n, points):
+    generator = torch.Generator().manual_seed(batch + m + n)
+
+    def normal(*shape):
+        return torch.randn(*shape, generator=generator)
+
+    A, x, before, momentum, b = (
+        normal(batch, m, n),
+        normal(batch, points, n),
+        normal(batch, points, m),
+        normal(batch, points),
+        normal(batch, m),
+    )
+    z, w, g = (value.double() for value in ahead(A, x, before, momentum, b))
+    exact_z = torch.einsum("bmn,bkn->bkm", A.double(), x.double()) - b.double().unsqueeze(1)
+    exact_w = exact_z + momentum.double().unsqueeze(2) * (exact_z - before.double())
+    exact_g = torch.einsum("bmn,bkm->bkn", A.double(), exact_w)
+    for ours, exact in ((z, exact_z), (w, exact_w), (g, exact_g)):
+        torch.testing.assert_close(ours, exact, rtol=0, atol=2e-6 * float(exact.abs().max()))
+
+
+@pytest.mark.parametrize("inner", [GoMathL2O, lambda: FISTA(restart=True)])
+@pytest.mark.parametrize("shift", [None, 3.0])
+def test_certified_steps_are_the_same(on_cpu, inner, shift):
+    generator = torch.Generator().manual_seed(3)
+    family = LassoFamily(m=20, n=40, nonzeros=5)
+    problem, x0 = family.sample(3, generator), family.start(3, generator)
+    if shift is not None:
+        problem = problem.shifted(shift)
+    optimizer = Certified(inner())
+    plain, quick = optimizer.stack(problem), one_read(optimizer.stack(problem))
+    assert isinstance(quick, OneRead)
+    ours = theirs = optimizer.init(problem, x0)
+    with torch.no_grad():
+        for _ in range(12):
+            ours, theirs = optimizer.advance(quick, ours), optimizer.advance(plain, theirs)
+    for mine, other in ((ours.x, theirs.x), (ours.g, theirs.g), (ours.z, theirs.z)):
+        torch.testing.assert_close(mine, other, rtol=1e-4, atol=1e-4)
+    assert torch.equal(ours.track, theirs.track)
+
+
+def test_what_the_kernel_is_not_made_for_stays_as_it_is(on_cpu):
+    A, b = torch.randn(3, 6, 8), torch.randn(3, 6)
+    problems = [
+        sp.lasso(A[0], b, 0.1),  # one A for all
+        sp.lasso(A.double(), b.double(), 0.1),
+        sp.lasso(A[:, :, :7].contiguous(), b, 0.1),
+        sp.logistic(A, (b > 0).float(), 0.1),
+    ]
+    for problem in problems:
+        stack = Stacked(problem, 3)
+        assert one_read(stack) is stack
+    assert isinstance(one_read(Stacked(sp.lasso(A, b, 0.1), 3)), OneRead)
+    assert not isinstance(one_read(Stacked(sp.lasso(A, b, 0.1), 4)), OneRead)
+
+
+def test_compiled_code_can_hold_the_operation():
+    A, x, before = torch.empty(2, 6, 8), torch.empty(2, 3, 8), torch.empty(2, 3, 6)
+    given = (A, x, before, torch.empty(2, 3), torch.empty(2, 6))
+    torch.library.opcheck(ahead, tuple(value.to("meta") for value in given), test_utils=("test_schema",))

@@ -1,0 +1,25 @@
+"""scikit-learn's own checks of the estimators: every one of them, with no exception."""
+
+import os
+import subprocess
+import sys
+
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from sureprox.sklearn import Lasso, LassoCV, LogisticRegression, SparseCoder
+
+ESTIMATORS = [Lasso(), LassoCV(), LogisticRegression(), SparseCoder()]
+
+
+@parametrize_with_checks(ESTIMATORS)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+def test_the_checks_that_are_skipped_here_pass():
+    """One check of each estimator runs only where SCIPY_ARRAY_API was set before scipy was imported."""
+    command = [sys.executable, "-m", "pytest", "-q", __file__, "-k", "check_array_api_input"]
+    environment = {**os.environ, "SCIPY_ARRAY_API": "1"}
+    result = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert result.returncode == 0, result.stdout
+    assert f"{len(ESTIMATORS)} passed" in result.stdout
