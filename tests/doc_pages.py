@@ -48,7 +48,7 @@ def commands(page: Path) -> Iterator[list[str]]:
             yield from block.commands
     prose = BLOCK.sub("", page.read_text(encoding="utf-8"))
     for inline in INLINE.findall(prose):
-        yield shlex.split(inline.replace("...", ""))
+        yield shlex.split(re.sub(r"\.\.\.|[\[\]]", "", inline))  # what is optional is read too
 
 
 class Reader:

@@ -1,13 +1,19 @@
 """`{record}`: measured numbers, read from benchmarks/records while the page is built, with machine, date and command.
 
-Its argument is the name of a record. Lines `words = path.to.number` become the rows of a table; with `:grid: path`
-(and `:item: i` where the values are lists) a nested record becomes rows and columns; without both, every number of the
-record is shown. A record that is not there is said not to have been measured yet; a wrong path is an error.
+Its argument is the name of a record. What it shows:
+
+- lines `words = path.to.number`: these numbers;
+- `:grid: path`, and `:item: i` where the values are lists: a nested record as rows and columns;
+- `:list: path`, `:rows: key, key`, `:columns: key`, `:value: key`: a list of measurements as rows and columns, its
+  values times `:times:`;
+- nothing of these: every number of the record.
+
+A record that is not there is said not to have been measured yet (`:command:` measures it); a wrong path is an error.
 """
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from docutils import nodes
 from docutils.parsers.rst import directives
@@ -20,15 +26,24 @@ ABOUT = ("benchmark", "command", "date", "machine", "versions", "protocol")
 class Record(SphinxDirective):
     has_content = True
     required_arguments = 1
-    option_spec = {"grid": directives.unchanged, "item": directives.nonnegative_int, "first": directives.unchanged}  # noqa: RUF012
+    option_spec: ClassVar = {
+        "command": directives.unchanged,
+        "grid": directives.unchanged,
+        "item": directives.nonnegative_int,
+        "first": directives.unchanged,
+        "list": directives.unchanged,
+        "rows": directives.unchanged,
+        "columns": directives.unchanged,
+        "value": directives.unchanged,
+        "times": float,
+    }
 
     def run(self) -> list[nodes.Node]:
         path = RECORDS / f"{self.arguments[0]}.json"
         self.env.note_dependency(str(path))
         if not path.exists():
-            text = (
-                f"Not measured yet: python benchmarks/{self.arguments[0]}.py writes the record that this table shows."
-            )
+            command = self.options.get("command", f"python benchmarks/{self.arguments[0]}.py")
+            text = f"Not measured yet: {command} writes the record that this table shows."
             return [nodes.paragraph("", "", nodes.emphasis(text=text))]
         record = json.loads(path.read_text(encoding="utf-8"))
         try:
@@ -38,15 +53,15 @@ class Record(SphinxDirective):
         return [table(head, rows), nodes.paragraph("", "", nodes.emphasis(text=origin(record)))]
 
     def table(self, record: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
+        first = self.options.get("first", "")
         if "grid" in self.options:
-            grid = reached(record, self.options["grid"])
+            grid, item = reached(record, self.options["grid"]), self.options.get("item")
             columns = list(next(iter(grid.values())))
-            item = self.options.get("item")
-            rows = [
-                [name, *(shown(row[c] if item is None else row[c][item]) for c in columns)]
-                for name, row in grid.items()
-            ]
-            return [self.options.get("first", ""), *columns], rows
+            picked = {name: [row[c] if item is None else row[c][item] for c in columns] for name, row in grid.items()}
+            return [first, *columns], [[name, *map(shown, row)] for name, row in picked.items()]
+        if "list" in self.options:
+            columns, rows = pivoted(reached(record, self.options["list"]), self.options)
+            return [first, *map(shown, columns)], rows
         if not self.content:
             return [], [[name, shown(value)] for name, value in leaves(record)]
         pairs = [line.rsplit(" = ", 1) for line in self.content if line.strip()]
@@ -58,6 +73,18 @@ def reached(record: Any, path: str) -> Any:
     for key in path.strip().split("."):
         record = record[key]
     return record
+
+
+def pivoted(entries: list[dict[str, Any]], options: dict[str, Any]) -> tuple[list[Any], list[list[str]]]:
+    """The distinct values of the column key, and for every row its name and its numbers; empty where none was taken."""
+    keys = [key.strip() for key in options["rows"].split(",")]
+    columns = list(dict.fromkeys(entry[options["columns"]] for entry in entries))
+    cells: dict[str, dict[Any, str]] = {}
+    for entry in entries:
+        name = ", ".join(str(entry[key]) for key in keys)
+        value = entry[options["value"]] * options.get("times", 1.0)
+        cells.setdefault(name, {})[entry[options["columns"]]] = shown(value)
+    return columns, [[name, *(row.get(column, "") for column in columns)] for name, row in cells.items()]
 
 
 def leaves(record: dict[str, Any]) -> list[tuple[str, Any]]:

@@ -44,6 +44,8 @@ def test_other_commands_are_known() -> None:
                     pass  # run by the test above
                 case ["make", *arguments]:
                     assert {word for word in arguments if "=" not in word} <= TARGETS
+                case ["source", ".venv/bin/activate"]:
+                    assert "VENV ?= .venv\n" in MAKEFILE
                 case ["pip", "install", requirement]:
                     extras = re.fullmatch(r"(?:sureprox|\.)(?:\[([\w,]+)\])?", requirement)
                     assert extras, f"{requirement} is not this package"

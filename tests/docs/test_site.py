@@ -14,6 +14,7 @@ from doc_pages import PAGES, ROOT
 sys.path.insert(0, str(ROOT / "docs" / "_ext"))
 
 from plain_docstrings import escaped, rewrite
+from records import leaves, pivoted, reached, shown
 
 
 def test_make_test_builds_it_with_warnings_as_errors() -> None:
@@ -55,3 +56,14 @@ def test_docstrings_keep_their_form() -> None:
         "        x = A'y",
         "",
     ]
+
+
+def test_records_become_tables() -> None:
+    record = {"command": "python x.py", "a": {"b": 0.12345, "c": [1, 2]}, "n": 12345}
+    assert leaves(record) == [("a.b", 0.12345), ("a.c", [1, 2]), ("n", 12345)]
+    assert [shown(reached(record, path)) for path in ("a.b", "n")] == ["0.123", "12,345"]
+    with pytest.raises(KeyError):
+        reached(record, "a.missing")
+    runs = [{"name": "f", "batch": 8, "best": 2e-6}, {"name": "g", "batch": 16, "best": 3e-6}]
+    options = {"rows": "name", "columns": "batch", "value": "best", "times": 1e6}
+    assert pivoted(runs, options) == ([8, 16], [["f", "2", ""], ["g", "", "3"]])

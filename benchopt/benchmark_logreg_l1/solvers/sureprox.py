@@ -22,14 +22,12 @@ class Solver(BaseSolver):
     sampling_strategy = "callback"
     requirements = ["pip::sureprox"]
     parameters = {
-        "optimizer": ["fista-restart", "go-math-l2o/logistic"],
+        "optimizer": ["fista-restart", "sure/logistic"],
         "device": ["cpu"],
     }
     references = [
         'B. O\'Donoghue and E. Candes, "Adaptive restart for accelerated gradient schemes", '
         "Found. Comput. Math., vol. 15, pp. 715-732 (2015)",
-        'Q. Song, W. Lin, J. Wang and H. Xu, "Towards robust learning to optimize with theoretical guarantees", '
-        "CVPR (2024)",
     ]
 
     def skip(self, X, y, lmbd, fit_intercept=False):
