@@ -14,6 +14,7 @@ from doc_pages import PAGES, ROOT
 sys.path.insert(0, str(ROOT / "docs" / "_ext"))
 
 from plain_docstrings import escaped, rewrite
+
 from records import leaves, pivoted, reached, shown
 
 
