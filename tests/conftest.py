@@ -1,9 +1,10 @@
-"""Set up before sureprox is imported: shape annotations are checked in every call, one thread, warnings are errors."""
+"""Set up before sureprox is imported: shapes checked in every call, one thread, plain steps, warnings are errors."""
 
 import os
 from pathlib import Path
 
 os.environ["SUREPROX_CHECK_SHAPES"] = "1"
+os.environ.setdefault("SUREPROX_NATIVE", "0")  # plain steps, but for tests/backends/test_native*.py
 
 import jaxtyping
 

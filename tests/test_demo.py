@@ -104,7 +104,7 @@ def test_learned_optimizers_take_part_where_their_weights_are(
     monkeypatch.setattr(weights, "PRETRAINED", tmp_path / "pretrained")
     classical = ["ISTA", "FISTA", "FISTA with restart"]
     assert list(demo.contestants()) == classical
-    assert demo.missing() == ["GO-Math-L2O", "L2O-PA"]
+    assert demo.missing() == ["GO-Math-L2O", "L2O-PA", "Sure"]
     sp.save(GoMathL2O(hidden=4), tmp_path / "pretrained" / "go-math-l2o" / "lasso")
     assert list(demo.contestants()) == [*classical, "GO-Math-L2O"]
     monkeypatch.setattr(demo, "LassoFamily", lambda: FAMILY)

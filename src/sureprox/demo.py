@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from rich.table import Table
 
-LEARNED = {"GO-Math-L2O": "go-math-l2o/lasso", "L2O-PA": "l2o-pa/lasso"}  # name in the table: pretrained name
+# name in the table: pretrained name
+LEARNED = {"GO-Math-L2O": "go-math-l2o/lasso", "L2O-PA": "l2o-pa/lasso", "Sure": "sure/lasso"}
 LEVELS = (1e-3, 1e-6, 1e-9)  # mean relative gaps whose iteration counts are reported
 SCENARIOS = {"in distribution": 0.0, "start moved by +10": 10.0}  # name: what is added to the normal x0
 TOL = 1e-12  # of the reference and of each run; gaps below it say nothing

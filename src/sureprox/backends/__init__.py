@@ -1,9 +1,19 @@
 """Faster versions of the hot step, each checked against the plain one."""
 
-from sureprox.backends import krylov  # noqa: F401  (registers its kernel)
+from sureprox.backends import cpu, cpu_sure, krylov  # noqa: F401  (they register their kernels)
 from sureprox.backends.accelerated import Accelerated, stepper
 from sureprox.backends.compiled import Compiled, compiler_available
+from sureprox.backends.library import native_status
 from sureprox.backends.network import can_fuse, fused
 from sureprox.backends.normal import faster
 
-__all__ = ["Accelerated", "Compiled", "can_fuse", "compiler_available", "faster", "fused", "stepper"]
+__all__ = [
+    "Accelerated",
+    "Compiled",
+    "can_fuse",
+    "compiler_available",
+    "faster",
+    "fused",
+    "native_status",
+    "stepper",
+]

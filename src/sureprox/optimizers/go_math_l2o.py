@@ -10,6 +10,7 @@ from torch.nn.functional import softplus
 
 from sureprox.errors import WeightsError
 from sureprox.optimizers.base import PER_COORDINATE, State, resolve_step_size
+from sureprox.optimizers.fast import fast_where_possible
 from sureprox.optimizers.learned import LearnedOptimizer, choice, lstm_names, xavier_
 from sureprox.optimizers.lstm import CoordinateNetwork, InitialState
 from sureprox.problems import Problem
@@ -148,6 +149,7 @@ class GoMathL2O(LearnedOptimizer[GoMathState]):
             features=torch.zeros_like(raw),
         )
 
+    @fast_where_possible
     def step(self, problem: Problem, state: GoMathState) -> GoMathState:
         x, v = state.x, state.v
         g = problem.grad(x)

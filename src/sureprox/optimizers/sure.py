@@ -9,6 +9,7 @@ from torch import Tensor
 
 from sureprox.errors import InputError, WeightsError
 from sureprox.optimizers.base import State, resolve_step_size
+from sureprox.optimizers.fast import fast_where_possible
 from sureprox.optimizers.learned import LearnedOptimizer
 from sureprox.optimizers.sure_features import (
     coordinate_features,
@@ -117,6 +118,7 @@ class Sure(LearnedOptimizer[SureState]):
             coordinate_c=small,
         )
 
+    @fast_where_possible
     def step(self, problem: Problem, state: SureState) -> SureState:
         x, inverse_L = state.x, state.step_size.unsqueeze(1)
         fresh = state.fresh.unsqueeze(1) > 0

@@ -78,7 +78,7 @@ def _affine(weight: Tensor, bias: Tensor, signal: Tensor) -> Tensor:
 def gate_weights(lstm: Any, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """[W_ih, W_hh] and b_ih + b_hh."""
     weight = torch.cat([lstm.weight_ih_l0, lstm.weight_hh_l0], 1)
-    return weight.to(dtype), (lstm.bias_ih_l0 + lstm.bias_hh_l0).to(dtype)
+    return weight.to(dtype), lstm.bias_ih_l0.to(dtype) + lstm.bias_hh_l0.to(dtype)
 
 
 def _cast(layer: nn.Linear, dtype: torch.dtype) -> tuple[Tensor, Tensor]:

@@ -36,8 +36,10 @@ def largest_eigenvalue(A: Tensor) -> Tensor:
     steps = min(KRYLOV_STEPS, -(-size // block))
     basis = A.new_empty(A.shape[0], size, steps * block)
     images: list[Tensor] = []
+    # not the operation where it has nothing to offer: its first call imports torch's compiler, which takes seconds
+    made = orthonormal if A.device.type == "cpu" else orthonormal_block
     for known in range(0, steps * block, block):
-        new = orthonormal_block(work, basis[:, :, :known])
+        new = made(work, basis[:, :, :known])
         if wide:
             work = torch.bmm(A, torch.bmm(A.mT, new) / scale) / scale
         else:

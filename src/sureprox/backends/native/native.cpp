@@ -1,0 +1,32 @@
+// The entry points: one for each step and precision.
+#include "go_math.h"
+#include "sure.h"
+
+template <class T> struct Gradient {
+    const T *A, *b, *x;
+    T* g;
+    const T* const* weights;  // none
+    int64_t batch, m, n, threads;
+};
+
+template <class T> void gradients(const Gradient<T>& in) {
+    const int64_t padded = rounded_up(in.n, LANES<T>);
+    parallel(in.batch, in.threads, [&](int64_t i) {
+        T *x = scratch<T, 1>(2 * padded), *g = x + padded;
+        std::memset(x, 0, padded * sizeof(T));
+        std::memcpy(x, in.x + i * in.n, in.n * sizeof(T));
+        gradient(in.A + i * in.m * in.n, in.b + i * in.m, x, g, in.m, in.n);
+        std::memcpy(in.g + i * in.n, g, in.n * sizeof(T));
+    });
+}
+
+extern "C" {
+void go_math_float(const GoMath<float>* in) { go_math(*in); }
+void go_math_double(const GoMath<double>* in) { go_math(*in); }
+void sure_float(const Sure<float>* in) { sure(*in); }
+void sure_double(const Sure<double>* in) { sure(*in); }
+void forward_float(const Forward<float>* in) { forward(*in); }
+void forward_double(const Forward<double>* in) { forward(*in); }
+void gradient_float(const Gradient<float>* in) { gradients(*in); }
+void gradient_double(const Gradient<double>* in) { gradients(*in); }
+}

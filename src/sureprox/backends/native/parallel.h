@@ -1,0 +1,91 @@
+// Tasks over threads, memory of a thread's own, and the gradient of least squares with one read of A.
+#pragma once
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <thread>
+#include <vector>
+#include "vectors.h"
+
+// work(i) for i < count on so many threads. Who does which task is left to chance: tasks do not depend on each other.
+template <class Work> void parallel(int64_t count, int threads, const Work& work) {
+    std::atomic<int64_t> next{0};
+    auto run = [&] {
+        for (int64_t i = next++; i < count; i = next++) work(i);
+    };
+    const int used = int(std::min<int64_t>(threads, count));
+#if defined(_OPENMP)  // the very threads of PyTorch, where it brings the same OpenMP
+#pragma omp parallel num_threads(used) if (used > 1)
+    run();
+#else
+    std::vector<std::thread> others;
+    for (int t = 1; t < used; t++) others.emplace_back(run);
+    run();
+    for (auto& other : others) other.join();
+#endif
+}
+
+// `count` numbers, aligned; each thread has one such piece for every `Slot`, and keeps it while it lives.
+template <class T, int Slot> T* scratch(size_t count) {
+    thread_local std::vector<char> memory;
+    size_t bytes = count * sizeof(T) + 64;
+    if (memory.size() < bytes) memory.resize(bytes);
+    return reinterpret_cast<T*>((reinterpret_cast<uintptr_t>(memory.data()) + 63) / 64 * 64);
+}
+
+inline int64_t rounded_up(int64_t count, int64_t multiple) { return (count + multiple - 1) / multiple * multiple; }
+
+// Copies up to a block; what is missing becomes zero.
+template <class T> inline void take(T* to, const T* from, int64_t count) {
+    if (count >= BLOCK<T>) {
+        for (int v = 0; v < VECTORS; v++) store(to + v * LANES<T>, load(from + v * LANES<T>));
+    } else {
+        std::memcpy(to, from, count * sizeof(T));
+        std::memset(to + count, 0, (BLOCK<T> - count) * sizeof(T));
+    }
+}
+template <class T> inline void give(T* to, const T* from, int64_t count) {
+    if (count >= BLOCK<T>) {
+        for (int v = 0; v < VECTORS; v++) store(to + v * LANES<T>, load(from + v * LANES<T>));
+    } else {
+        std::memcpy(to, from, count * sizeof(T));
+    }
+}
+
+// g += sum_i (a_i'x - b_i) a_i over ROWS rows: their products with x, then their part of g while they are still in the
+// nearest cache.
+constexpr int ROWS = 4;
+template <class T> void add_rows(const T* A, int64_t stride, const T* b, const T* x, T* g, int64_t padded) {
+    Vec<T> sum[ROWS] = {};
+    T residual[ROWS];
+    for (int64_t j = 0; j < padded; j += LANES<T>) {
+        const Vec<T> v = load(x + j);
+        for (int i = 0; i < ROWS; i++) sum[i] += load(A + i * stride + j) * v;
+    }
+    for (int i = 0; i < ROWS; i++) residual[i] = total<T>(sum[i]) - b[i];
+    for (int64_t j = 0; j < padded; j += LANES<T>) {
+        Vec<T> v = load(g + j);
+        for (int i = 0; i < ROWS; i++) {
+            v += load(A + i * stride + j) * residual[i];
+            __builtin_prefetch(A + (ROWS + i) * stride + j);  // the next rows, while nothing else is read
+        }
+        store(g + j, v);
+    }
+}
+
+// g = A'(A x - b), A (m, n), with one read of A. x and g have room for whole vectors; x is zero beyond n >= LANES.
+template <class T> void gradient(const T* A, const T* b, const T* x, T* g, int64_t m, int64_t n) {
+    const int64_t padded = rounded_up(n, LANES<T>);
+    std::memset(g, 0, padded * sizeof(T));
+    // Rows may be read beyond their end, into the next one, where x is zero; the last ones are copied first.
+    const int64_t whole = (m - 1) / ROWS * ROWS;
+    for (int64_t i = 0; i < whole; i += ROWS) add_rows(A + i * n, n, b + i, x, g, padded);
+    T* last = scratch<T, 0>(ROWS * padded);
+    T target[ROWS] = {};
+    std::memset(last, 0, ROWS * padded * sizeof(T));
+    for (int64_t i = whole; i < m; i++) {
+        std::memcpy(last + (i - whole) * padded, A + i * n, n * sizeof(T));
+        target[i - whole] = b[i];
+    }
+    add_rows(last, padded, target, x, g, padded);
+}

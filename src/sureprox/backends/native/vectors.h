@@ -1,0 +1,149 @@
+// Vectors of numbers, and exp, log, sigmoid of them to a few units of roundoff. What is not a number stays so.
+#pragma once
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#if defined(__AVX512F__) && defined(__AVX512DQ__)
+#include <immintrin.h>
+#define WIDE 1
+#endif
+
+// A block is as many coordinates as the registers hold accumulators for: 4 gates x VECTORS.
+#if defined(WIDE)
+constexpr int BYTES = 64, VECTORS = 4;
+#elif defined(__AVX__)
+constexpr int BYTES = 32, VECTORS = 2;
+#elif defined(__aarch64__)
+constexpr int BYTES = 16, VECTORS = 4;
+#else
+constexpr int BYTES = 16, VECTORS = 2;
+#endif
+
+#define IN_PLACE __attribute__((always_inline))  // vectors belong in registers
+#define INLINE inline IN_PLACE
+
+template <class T> struct Kind;
+
+template <> struct Kind<float> {
+    typedef float V __attribute__((vector_size(BYTES)));
+    typedef int32_t I __attribute__((vector_size(BYTES)));
+    static constexpr int MANTISSA = 23, BIAS = 127, ROOT_HALF = 0x3f3504f3, SERIES = 5;
+    static constexpr float SHIFT = 12582912.0f;  // 1.5 * 2^23: adding it rounds to a whole number
+    // 2^r on [0, 1] to 7.5e-8, the best polynomial of degree 5
+    static constexpr float POWER[] = {9.999999251e-01f, 6.931530732e-01f, 2.401536170e-01f,
+                                      5.582631805e-02f, 8.989340090e-03f, 1.877576675e-03f};
+};
+
+template <> struct Kind<double> {
+    typedef double V __attribute__((vector_size(BYTES)));
+    typedef int64_t I __attribute__((vector_size(BYTES)));
+    static constexpr int64_t MANTISSA = 52, BIAS = 1023, ROOT_HALF = 0x3fe6a09e667f3bcd, SERIES = 11;
+    static constexpr double SHIFT = 6755399441055744.0;  // 1.5 * 2^52
+    static constexpr int TERMS = 14;  // of the Taylor series
+};
+constexpr float Kind<float>::POWER[];
+
+template <class T> using Vec = typename Kind<T>::V;
+template <class T> using Int = typename Kind<T>::I;
+template <class T> constexpr int LANES = BYTES / sizeof(T);
+template <class T> constexpr int BLOCK = VECTORS * LANES<T>;
+constexpr double LOG2E = 1.4426950408889634074, LN2 = 0.69314718055994530942;
+constexpr int MOST = 40;  // exponents are cut to 2^40, so that the product of three is finite; 1 + 2^-40 is 1 anyway
+
+template <class T> INLINE Vec<T> load(const T* p) {
+    Vec<T> v;
+    std::memcpy(&v, p, sizeof v);
+    return v;
+}
+template <class T> INLINE void store(T* p, Vec<T> v) { std::memcpy(p, &v, sizeof v); }
+template <class T> INLINE Vec<T> all(T value) { return value - Vec<T>{}; }  // v - 0 is v, v + 0 is not for v = -0
+template <class T> INLINE Vec<T> absolute(Vec<T> v) { return v < 0 ? -v : v; }
+// The comparisons are written so that a v that is not a number stays.
+template <class T> INLINE Vec<T> lower(Vec<T> v, Vec<T> limit) { return v > limit ? limit : v; }
+template <class T> INLINE Vec<T> upper(Vec<T> v, Vec<T> limit) { return v < limit ? limit : v; }
+
+template <class T> INLINE T total(Vec<T> v) {
+    T part[LANES<T>];
+    store(part, v);
+    for (int half = LANES<T> / 2; half > 0; half /= 2)
+        for (int i = 0; i < half; i++) part[i] += part[i + half];
+    return part[0];
+}
+
+template <class T> INLINE Vec<T> square_root(Vec<T> v) {
+    for (int i = 0; i < LANES<T>; i++) v[i] = std::sqrt(v[i]);
+    return v;
+}
+
+// 2^min(x, MOST)
+template <class T> INLINE Vec<T> exp2(Vec<T> x);
+
+template <> INLINE Vec<float> exp2<float>(Vec<float> x) {
+    using K = Kind<float>;
+#if defined(WIDE)
+    __m512 v = _mm512_min_ps(_mm512_set1_ps(MOST), (__m512)x);  // the second where either is NaN
+    Vec<float> r = (Vec<float>)_mm512_reduce_ps(v, 1);          // v - floor(v)
+#else
+    x = upper<float>(lower<float>(x, all<float>(MOST)), all<float>(-126));
+    Vec<float> shifted = (x - 0.5f) + K::SHIFT;
+    Vec<float> r = x - (shifted - K::SHIFT);
+#endif
+    Vec<float> p = all(K::POWER[5]);
+    for (int i = 4; i >= 0; i--) p = p * r + K::POWER[i];
+#if defined(WIDE)
+    return (Vec<float>)_mm512_scalef_ps((__m512)p, v);  // p 2^floor(v)
+#else
+    return p * (Vec<float>)(((Int<float>)shifted + K::BIAS) << K::MANTISSA);
+#endif
+}
+
+template <> INLINE Vec<double> exp2<double>(Vec<double> x) {
+    using K = Kind<double>;
+    x = upper<double>(lower<double>(x, all<double>(MOST)), all<double>(-1022));
+    Vec<double> shifted = x + K::SHIFT;
+    Vec<double> r = (x - (shifted - K::SHIFT)) * LN2;  // in [-0.35, 0.35]
+    Vec<double> p = all(1.0);
+    for (int i = K::TERMS; i >= 1; i--) p = 1.0 + r * p * (1.0 / i);
+    return p * (Vec<double>)(((Int<double>)shifted + K::BIAS) << K::MANTISSA);
+}
+
+#if defined(WIDE)
+template <> INLINE float total<float>(Vec<float> v) { return _mm512_reduce_add_ps((__m512)v); }
+template <> INLINE Vec<float> square_root<float>(Vec<float> v) { return (Vec<float>)_mm512_sqrt_ps((__m512)v); }
+template <> INLINE Vec<double> square_root<double>(Vec<double> v) { return (Vec<double>)_mm512_sqrt_pd((__m512d)v); }
+#endif
+
+// log v, v > 0 and finite: v = 2^k m, m in [sqrt 1/2, sqrt 2), log m = 2 artanh((m - 1)/(m + 1))
+template <class T> INLINE Vec<T> log(Vec<T> v) {
+    using K = Kind<T>;
+    Int<T> bits = (Int<T>)v, k = (bits - K::ROOT_HALF) >> K::MANTISSA;
+    Vec<T> m = (Vec<T>)(bits - (k << K::MANTISSA));
+    Vec<T> s = (m - T(1)) / (m + T(1)), q = s * s, sum = all(T(1) / (2 * K::SERIES + 1));
+    for (int i = K::SERIES - 1; i >= 0; i--) sum = sum * q + T(1) / T(2 * i + 1);
+    return __builtin_convertvector(k, Vec<T>) * T(LN2) + T(2) * s * sum + (v - v);  // v - v: 0, or NaN
+}
+
+template <class T> INLINE Vec<T> sigmoid(Vec<T> v) { return T(1) / (T(1) + exp2<T>(v * T(-LOG2E))); }
+
+template <class T> INLINE Vec<T> softplus(Vec<T> v) {
+    Vec<T> e = exp2<T>(v * T(LOG2E)), u = T(1) + e, rest = u - T(1);
+    Vec<T> small = rest == 0 ? e : log<T>(u) * e / rest;  // log(1 + e) without the loss in 1 + e
+    return v > 20 ? v : small;
+}
+
+template <class T> INLINE Vec<T> tanh(Vec<T> v) {
+    Vec<T> e = exp2<T>(v * T(-2 * LOG2E));
+    return (T(1) - e) / (T(1) + e);
+}
+
+template <class T> INLINE Vec<T> asinh(Vec<T> v) {
+    Vec<T> size = absolute<T>(v), value = log<T>(size + square_root<T>(T(1) + size * size));
+    return v < 0 ? -value : value;
+}
+
+// v minus its projection on [-limit, limit]
+template <class T> INLINE Vec<T> soft_threshold(Vec<T> v, Vec<T> limit) {
+    Vec<T> cut = v < limit ? v : limit;
+    return v - (cut > -limit ? cut : -limit);
+}

@@ -1,0 +1,33 @@
+"""The compiled kernels for a test session: built once, in a folder of its own."""
+
+import os
+import shutil
+
+import pytest
+
+from sureprox.backends import library
+
+
+@pytest.fixture(scope="session")
+def kept(tmp_path_factory):
+    """A cache directory that holds the compiled library."""
+    if shutil.which(os.environ.get("CXX") or "c++") is None:
+        pytest.skip("no C++ compiler here")
+    folder = tmp_path_factory.mktemp("cache")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SUREPROX_NATIVE", "1")
+        patch.setenv("SUREPROX_CACHE", str(folder))
+        library.forget()
+        assert library.library(build=True) is not None, library.native_status()
+    library.forget()
+    return folder
+
+
+@pytest.fixture
+def native(kept, monkeypatch):
+    """The kernels are used within the test."""
+    monkeypatch.setenv("SUREPROX_NATIVE", "1")
+    monkeypatch.setenv("SUREPROX_CACHE", str(kept))
+    library.forget()
+    yield kept
+    library.forget()

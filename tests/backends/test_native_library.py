@@ -1,0 +1,123 @@
+"""Compiling, keeping and finding the kernels, and doing without."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from sureprox.backends import library, native_status
+from sureprox.backends.cpu import WORTH_COMPILING, suits
+from sureprox.optimizers import GoMathL2O
+from sureprox.problems import LassoFamily
+
+STEP = """
+import torch, sureprox as sp
+from sureprox.backends import native_status
+from sureprox.problems import LassoFamily
+family, generator = LassoFamily(m=3, n=1024), torch.Generator().manual_seed(0)
+problem = family.sample(8, generator)
+with torch.no_grad():
+    optimizer = sp.load("go-math-l2o/lasso")
+    state = optimizer.step(problem, optimizer.init(problem, problem.start()))
+print(native_status())
+"""
+
+
+def process(cache, **env: str) -> subprocess.Popen:
+    full = {**os.environ, "SUREPROX_NATIVE": "1", "SUREPROX_CACHE": str(cache), **env}
+    full.pop("SUREPROX_CHECK_SHAPES", None)
+    return subprocess.Popen([sys.executable, "-c", STEP], env=full, stdout=subprocess.PIPE, text=True)
+
+
+def test_two_processes_at_once_and_then_a_third(kept, tmp_path):
+    both = [process(tmp_path) for _ in range(2)]
+    said = [one.communicate()[0] for one in both]
+    assert all(one.returncode == 0 for one in both)
+    assert all(text.startswith(("compiled by", "loaded from")) for text in said)
+    names = [path.name for path in (tmp_path / "native").iterdir()]
+    assert names
+    assert all(name.endswith(".so") for name in names)
+    third = process(tmp_path)
+    assert third.communicate()[0].startswith("loaded from")
+
+
+def test_nothing_is_compiled_for_a_small_problem(kept, monkeypatch, tmp_path):
+    monkeypatch.setenv("SUREPROX_NATIVE", "1")
+    monkeypatch.setenv("SUREPROX_CACHE", str(tmp_path))
+    monkeypatch.setattr(library, "_built", lambda *_: pytest.fail("compiled"))
+    library.forget()
+    assert not suits(torch.zeros(1, 40), 1, 40)
+    assert native_status().startswith("not compiled yet")
+    with pytest.raises(pytest.fail.Exception, match="compiled"):
+        suits(torch.zeros(1), 1, WORTH_COMPILING)
+    library.forget()
+
+
+@pytest.mark.parametrize(
+    ("env", "reason"),
+    [
+        ({"PATH": ""}, "no C++ compiler"),
+        ({"CXX": "no-such-compiler"}, "no-such-compiler is not on the PATH"),
+        ({"CXX": "false"}, "could not compile"),
+        ({"SUREPROX_NATIVE": "0"}, "switched off"),
+    ],
+)
+def test_without_a_compiler_the_plain_step_is_taken_and_the_reason_told(monkeypatch, tmp_path, env, reason):
+    monkeypatch.setenv("SUREPROX_NATIVE", "1")
+    monkeypatch.setenv("SUREPROX_CACHE", str(tmp_path))
+    for name, value in env.items():
+        monkeypatch.setenv(name, value)
+    library.forget()
+    family, generator = LassoFamily(m=3, n=1024, nonzeros=5), torch.Generator().manual_seed(0)
+    problem = family.sample(8, generator)
+    optimizer = GoMathL2O()
+    with torch.no_grad():
+        state = optimizer.step(problem, optimizer.init(problem, problem.start()))
+    assert bool(torch.isfinite(state.x).all())
+    assert reason in native_status()
+    assert "\n" not in native_status()
+    library.forget()
+
+
+def test_a_damaged_copy_is_never_opened(kept, monkeypatch, tmp_path):
+    (tmp_path / "native").mkdir()
+    for path in (kept / "native").iterdir():
+        (tmp_path / "native" / path.name).write_bytes(path.read_bytes()[:5000])
+    monkeypatch.setenv("SUREPROX_NATIVE", "1")
+    monkeypatch.setenv("SUREPROX_CACHE", str(tmp_path))
+    library.forget()
+    assert library.library(build=False) is None
+    assert not list((tmp_path / "native").iterdir())
+    library.forget()
+
+
+def test_where_nothing_can_be_kept_the_library_serves_this_process(kept, monkeypatch, tmp_path):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("SUREPROX_NATIVE", "1")
+    monkeypatch.setenv("SUREPROX_CACHE", str(tmp_path / "file"))
+    whole = next((kept / "native").iterdir()).read_bytes()
+    monkeypatch.setattr(library, "_compile", lambda compiler, target: target.write_bytes(whole))
+    library.forget()
+    assert library.library(build=True) is not None
+    assert native_status().startswith("compiled by")
+    library.forget()
+
+
+def test_a_tiny_solve_needs_neither_compiler_nor_seconds(tmp_path):
+    """Far above what it takes (the benchmark has that), far below the import of torch's compiler alone."""
+    code = """
+import time, torch, sys, sureprox as sp
+A = torch.randn(20, 40, generator=torch.Generator().manual_seed(0))
+began = time.perf_counter()
+sp.solve(sp.lasso(A / A.norm(dim=0), A[:, 0] / A[:, 0].norm(), 0.1), sp.optimizers.FISTA(restart=True), max_iter=50)
+print(time.perf_counter() - began, "torch._dynamo" in sys.modules)
+"""
+    env = {**os.environ, "SUREPROX_NATIVE": "1", "SUREPROX_CACHE": str(tmp_path)}
+    env.pop("SUREPROX_CHECK_SHAPES", None)
+    done = subprocess.run([sys.executable, "-c", code], env=env, check=True, capture_output=True, text=True)
+    seconds, compiler = done.stdout.split()
+    assert compiler == "False"
+    assert float(seconds) < 0.5
+    assert not list(tmp_path.iterdir())
