@@ -4,13 +4,14 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e
 
-.PHONY: help demo test lint format bench clean
+.PHONY: help demo test lint docs format bench clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo    race the optimizers on the LASSO problems of the paper; table here, figure in out/demo.png"
-	@echo "make test    lint, types, import rules and the test suite"
-	@echo "make lint    everything in make test but the test suite"
+	@echo "make test    lint, types, import rules, documentation and the test suite"
+	@echo "make lint    everything in make test but the documentation and the test suite"
+	@echo "make docs    build the documentation, out/docs/index.html; a warning is an error"
 	@echo "make format  let ruff format and fix what it can"
 	@echo "make bench   run the benchmarks and rewrite benchmarks/records"
 	@echo "make clean   remove $(VENV), caches and out"
@@ -18,7 +19,7 @@ help:
 demo: $(VENV)/.installed-demo
 	@$(BIN)/sureprox demo
 
-test: lint
+test: lint docs
 	@echo "pytest"
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2
 
@@ -30,6 +31,10 @@ lint: $(VENV)/.installed-dev
 	@$(BIN)/mypy
 	@echo "import rules"
 	@$(BIN)/lint-imports
+
+docs: $(VENV)/.installed-dev
+	@echo "documentation"
+	@OMP_NUM_THREADS=1 $(BIN)/python -m sphinx --fail-on-warning --keep-going --nitpicky --quiet docs out/docs
 
 format: $(VENV)/.installed-dev
 	@$(BIN)/ruff check --fix .

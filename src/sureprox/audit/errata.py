@@ -1,5 +1,6 @@
 """docs/errata.md, written by the audit: every statement that is false as printed, with a counterexample run live."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -95,7 +96,12 @@ def errata() -> str:
         if statement.name == "OOD prox":
             lines += fixed_points()
     lines += ["## True, with a hypothesis or a reading that matters", "\n".join(hidden_hypotheses())]
-    return "\n\n".join(lines) + "\n"
+    return "\n\n".join(map(as_markdown, lines)) + "\n"
+
+
+def as_markdown(text: str) -> str:
+    """x'_k and x'* as they stand: after a prime, Markdown would read _ and * as the ends of an emphasis."""
+    return text if text.startswith("```") else re.sub(r"'([_*])", r"'\\\1", text)
 
 
 def fixed_points() -> Iterator[str]:
