@@ -23,9 +23,9 @@ import torch
 import sureprox as sp
 from sureprox.backends import native_status
 from sureprox.backends.cpu import one_read_gradient
+from sureprox.fast import plain_steps
 from sureprox.optimizers import ISTA, Certified, Optimizer, Sure
 from sureprox.optimizers.base import State
-from sureprox.optimizers.fast import plain_steps
 from sureprox.problems import LassoFamily, Problem
 
 from _record import write_record

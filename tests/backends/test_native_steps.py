@@ -10,8 +10,8 @@ from torch import Tensor
 import sureprox as sp
 from helpers import normal, random_problem
 from sureprox.backends import cpu
+from sureprox.fast import plain_steps
 from sureprox.optimizers import FISTA, L2ODM, L2OPA, Certified, GoMathL2O, RNNProp, Sure
-from sureprox.optimizers.fast import plain_steps
 from sureprox.optimizers.observed import observed_step
 from sureprox.problems import L1, LassoFamily, LeastSquares, Problem, Zero
 

@@ -2,7 +2,7 @@
 
 Used where no gradient is recorded, in float32 and float64, for problems of at least SMALLEST coordinates, if the
 library is at hand; it is compiled (a few seconds, once on a machine) only for a batch of at least WORTH_COMPILING
-coordinates in all. `sureprox.optimizers.fast.plain_steps()` and SUREPROX_NATIVE=0 switch it off, `native_status()` says
+coordinates in all. `sureprox.fast.plain_steps()` and SUREPROX_NATIVE=0 switch it off, `native_status()` says
 what is used. Results agree with the plain step up to rounding, and do not depend on the place in the batch.
 """
 
@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from sureprox.backends.library import library
-from sureprox.optimizers.fast import offer
+from sureprox.fast import offer
 from sureprox.optimizers.go_math_l2o import Activation, GoMathL2O, GoMathState, GradientMap
 from sureprox.optimizers.lstm import CoordinateNetwork
 from sureprox.problems import L1, LeastSquares, Problem

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from sureprox.backends.cpu import SUFFIX, call, in_dtype, rows_of, smooth_parts, suits
+from sureprox.fast import offer
 from sureprox.optimizers import sure
-from sureprox.optimizers.fast import offer
 from sureprox.optimizers.sure import Sure, SureState
 from sureprox.optimizers.sure_network import SureNetwork
 from sureprox.problems import Problem

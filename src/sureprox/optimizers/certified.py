@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from sureprox.fast import fast_where_possible
 from sureprox.optimizers.base import Optimizer, State
 from sureprox.optimizers.classical import FISTA
 from sureprox.optimizers.guaranteed import GuaranteedState, beginning, best_of, common, copied, is_check
@@ -97,12 +98,19 @@ class Certified(Optimizer[CertifiedState]):
 
     def advance(self, stack: Stacked, state: CertifiedState) -> CertifiedState:
         """One iteration of all tracks; nothing in it waits for the device."""
-        problem, base, g = stack.problem, self._bases(state), state.g
-        moved = stack.proximal_step(base.x, g, state.step_size)
         inner = state.inner
         if inner is not None:
             # the gradient as a copy, for the same reason as the point
-            inner = self.optimizer.step(KnownGradient(problem, inner.x, g[:, 0].clone()), inner)
+            inner = self.optimizer.step(KnownGradient(stack.problem, inner.x, state.g[:, 0].clone()), inner)
+        after = self._followed(stack, state, inner)
+        return after if state.lower is None else replace(after, lower=self._lower(stack.problem, state, after, state.g))
+
+    @fast_where_possible
+    def _followed(self, stack: Stacked, state: CertifiedState, inner: State | None) -> CertifiedState:
+        """The FISTA tracks take their steps too, beside the wrapped optimizer's, to `inner`, and all are judged."""
+        base = self._bases(state)
+        moved = stack.proximal_step(base.x, state.g, state.step_size)
+        if inner is not None:
             moved = torch.cat([inner.x.unsqueeze(1), moved[:, 1:]], 1)
         first = 0 if inner is None else 1  # the first FISTA track
         pace = state.tracks.pace(moved[:, first:], 1)
@@ -111,8 +119,7 @@ class Certified(Optimizer[CertifiedState]):
             before = torch.cat([state.inner_z.unsqueeze(1), before], 1)
             momentum = torch.cat([torch.zeros_like(momentum[:, :1]), momentum], 1)
         seen = Ahead(moved, *stack.ahead(moved, before, momentum), *pace)
-        after = replace(self._judged(stack, state, base, seen), inner=inner)
-        return after if state.lower is None else replace(after, lower=self._lower(problem, state, after, g))
+        return replace(self._judged(stack, state, base, seen), inner=inner)
 
     def _judged(self, stack: Stacked, state: CertifiedState, base: Points, ahead: Ahead) -> CertifiedState:
         """The state after an iteration from `base`, but for the wrapped optimizer's own."""

@@ -22,6 +22,7 @@ SLOW = 0.9  # an optimizer that leaves more than this of the duality gap from ch
 class CheapState(GuaranteedState):
     inner: State
     inner_z: Tensor  # image of inner.x
+    g: Tensor | None  # (B, 1, n) gradient at inner.x, where it is known
     fista: Tracks  # the track that carries the bound
     fallback: Tracks  # restarted FISTA, where the optimizer has been given up
     given_up: Tensor  # (B,) bool
@@ -61,6 +62,7 @@ class CertifiedCheap(Optimizer[CheapState]):
             **common(begun),
             inner=self.optimizer.init(problem, x.clone(), generator=generator, step_size=step),
             inner_z=z,
+            g=None,
             fista=started(x, z, 1),
             fallback=started(x, z, 1),
             given_up=torch.zeros_like(step, dtype=torch.bool),
@@ -86,14 +88,18 @@ class CertifiedCheap(Optimizer[CheapState]):
         if state.any_up:
             held = state.fallback.bases
             base = Points(torch.where(up, held.x, base.x), torch.where(up, held.z, base.z))
-        g = stack.grad(base.z)
+        g = stack.grad(base.z) if state.g is None or state.any_up else state.g
         if state.any_on:
             # what it makes of the gradient of a track is lost: those instances have been given up
             inner = self.optimizer.step(KnownGradient(problem, inner.x, g[:, 0].clone()), inner)
         moved = inner.x.unsqueeze(1)
         if state.any_up:
             moved = torch.where(up, stack.proximal_step(base.x, g, state.step_size), moved)
-        new = Points(moved, stack.image(moved))
+        if state.any_up:
+            z, g_next = stack.image(moved), None
+        else:
+            z, _, g_next = stack.ahead(moved, base.z, torch.zeros_like(state.step_size).unsqueeze(1))
+        new = Points(moved, z)
         L = 1 / state.step_size
         seen = stack.compare(new, base, g, Points(state.x.unsqueeze(1), state.z.unsqueeze(1)), L)
         best = best_of(state, new, seen)
@@ -115,6 +121,7 @@ class CertifiedCheap(Optimizer[CheapState]):
             idle=torch.where(still, state.idle + 1, 0),
             inner=inner,
             inner_z=new.z[:, 0],
+            g=g_next,
             fallback=fallback,
             gained=state.gained + best.drop,
             origin=state.origin + best.drop,

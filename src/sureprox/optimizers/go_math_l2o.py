@@ -9,8 +9,8 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from sureprox.errors import WeightsError
+from sureprox.fast import fast_where_possible
 from sureprox.optimizers.base import PER_COORDINATE, State, resolve_step_size
-from sureprox.optimizers.fast import fast_where_possible
 from sureprox.optimizers.learned import LearnedOptimizer, choice, lstm_names, xavier_
 from sureprox.optimizers.lstm import CoordinateNetwork, InitialState
 from sureprox.problems import Problem

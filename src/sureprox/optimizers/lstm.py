@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from sureprox.errors import InputError
-from sureprox.optimizers.fast import fast_where_possible
+from sureprox.fast import fast_where_possible
 from sureprox.problems import Problem
 
 

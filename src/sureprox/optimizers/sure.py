@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from sureprox.errors import InputError, WeightsError
+from sureprox.fast import fast_where_possible
 from sureprox.optimizers.base import State, resolve_step_size
-from sureprox.optimizers.fast import fast_where_possible
 from sureprox.optimizers.learned import LearnedOptimizer
 from sureprox.optimizers.sure_features import (
     coordinate_features,

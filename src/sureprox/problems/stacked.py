@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from sureprox.fast import fast_where_possible
 from sureprox.problems.problem import Problem
 from sureprox.problems.smooth import LinearModel
 
@@ -73,6 +74,7 @@ class Stacked:
         y = self._centred(x)
         return y if self.linear is None else self._rows(self.linear.inner, y)
 
+    @fast_where_possible
     def ahead(self, x: Tensor, before: Tensor, momentum: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Images z of x (B, K, n), those of x + momentum (x - x_before), and the gradients there.
 
@@ -89,6 +91,7 @@ class Stacked:
             return self._rows(self.linear.grad_at, z)
         return torch.stack([self.problem.f.grad(part) for part in z.unbind(1)], 1)
 
+    @fast_where_possible
     def compare(self, new: Points, base: Points, g: Tensor, best: Points, L: Tensor) -> Comparison:
         """`new` (B, K) against the step's own `base` (B, K), gradients g there, and against `best` (B, 1)."""
         with torch.no_grad():  # inside, where torch.compile can follow

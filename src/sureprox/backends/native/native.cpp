@@ -1,4 +1,5 @@
 // The entry points: one for each step and precision.
+#include "certified.h"
 #include "go_math.h"
 #include "sure.h"
 
@@ -27,6 +28,12 @@ void sure_float(const Sure<float>* in) { sure(*in); }
 void sure_double(const Sure<double>* in) { sure(*in); }
 void forward_float(const Forward<float>* in) { forward(*in); }
 void forward_double(const Forward<double>* in) { forward(*in); }
+void ahead_float(const Ahead<float>* in) { ahead(*in); }
+void ahead_double(const Ahead<double>* in) { ahead(*in); }
+void compare_float(const Compare<float>* in) { compare(*in); }
+void compare_double(const Compare<double>* in) { compare(*in); }
+void follow_float(const Follow<float>* in) { follow(*in); }
+void follow_double(const Follow<double>* in) { follow(*in); }
 void gradient_float(const Gradient<float>* in) { gradients(*in); }
 void gradient_double(const Gradient<double>* in) { gradients(*in); }
 }

@@ -1,0 +1,106 @@
+"""Certified iterations on a CPU by compiled kernels, for LASSO problems with one A per instance (see cpu.py)."""
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sureprox.backends.cpu import SUFFIX, call, suits
+from sureprox.fast import offer
+from sureprox.optimizers.base import State
+from sureprox.optimizers.certified import Certified, CertifiedState
+from sureprox.problems import L1, LeastSquares, Problem
+from sureprox.problems.stacked import Comparison, Points, Stacked
+
+FOLLOW = (
+    "A b lam inner_x_new inner_x inner_z y zy g track_x track_z t best_x best_z step_size above weight track rejected "
+    "idle best_x_new best_z_new inner_z_new track_x_new track_z_new y_new zy_new t_new g_new step_size_new above_new "
+    "weight_new track_new rejected_new idle_new weights",
+    "batch tracks first m n threads",
+)
+AHEAD = ("A b x before momentum z there g weights", "batch points m n threads")
+COMPARE = ("x z base_x base_z g best_x best_z L lam above curvature move weights", "batch points m n threads")
+MOST_POINTS = 3  # as in certified.h
+
+
+def followed(optimizer: Certified, stack: Stacked, state: CertifiedState, inner: State | None) -> CertifiedState | None:
+    f, tracks = stack.problem.f, state.tracks
+    if state.lower is not None or not _suits(stack.problem, stack.count, state.x):
+        return None
+    assert isinstance(f, LeastSquares)
+    r: Any = stack.problem.r
+    first = stack.count - optimizer.count
+    parts = {
+        "A": f.A,
+        "b": f.b,
+        "lam": r.lam.expand(f.A.shape[0]),
+        "y": tracks.y,
+        "zy": tracks.zy,
+        "g": state.g,
+        "track_x": tracks.x,
+        "track_z": tracks.z,
+        "t": tracks.t,
+        "best_x": state.x,
+        "best_z": state.z,
+    }
+    parts |= {name: getattr(state, name) for name in ("step_size", "above", "weight", "track", "rejected", "idle")}
+    if inner is not None:
+        assert state.inner is not None
+        parts |= {"inner_x_new": inner.x, "inner_x": state.inner.x, "inner_z": state.inner_z}
+    given: dict[str, Tensor | None] = {name: value.detach().contiguous() for name, value in parts.items()}
+    same = ("best_x", "best_z", "track_x", "track_z", "y", "zy", "t", "g", "step_size", "above", "weight")
+    made = {f"{name}_new": torch.empty_like(given[name]) for name in (*same, "track", "rejected", "idle")}  # type: ignore[arg-type]
+    made["inner_z_new"] = torch.empty_like(made["best_z_new"])
+    batch, m, n = f.A.shape
+    sizes = {"batch": batch, "tracks": optimizer.count, "first": first, "m": m, "n": n}
+    call(f"follow_{SUFFIX[state.x.dtype]}", FOLLOW, given | made, (), **sizes)
+    new = {name.removesuffix("_new"): value for name, value in made.items()}
+    moved = {"x": new.pop("track_x"), "z": new.pop("track_z"), **{name: new.pop(name) for name in ("y", "zy", "t")}}
+    changed: dict[str, Any] = {"x": new.pop("best_x"), "z": new.pop("best_z"), **new}
+    return replace(state, k=state.k + 1, tracks=replace(tracks, **moved), inner=inner, **changed)
+
+
+def ahead(stack: Stacked, x: Tensor, before: Tensor, momentum: Tensor) -> tuple[Tensor, Tensor, Tensor] | None:
+    f, (batch, points, n) = stack.problem.f, x.shape
+    if not _suits(stack.problem, points, x[:, 0], shifted=True):
+        return None
+    assert isinstance(f, LeastSquares)
+    given: dict[str, Tensor | None] = {
+        "A": f.A,
+        "b": f.b.contiguous(),
+        "x": (x if stack.problem.shift is None else x + stack.problem.shift.unsqueeze(1)).contiguous(),
+        "before": before.contiguous(),
+        "momentum": momentum.contiguous(),
+    }
+    z, g = x.new_empty(batch, points, f.m), x.new_empty(x.shape)
+    made = {"z": z, "there": torch.empty_like(z), "g": g}
+    call(f"ahead_{SUFFIX[x.dtype]}", AHEAD, given | made, (), batch=batch, points=points, m=f.m, n=n)
+    return z, made["there"], g
+
+
+def compare(stack: Stacked, new: Points, base: Points, g: Tensor, best: Points, L: Tensor) -> Comparison | None:
+    problem, (batch, points, n) = stack.problem, new.x.shape
+    if not _suits(problem, points, new.x[:, 0]):
+        return None
+    r: Any = problem.r
+    parts = {"x": new.x, "z": new.z, "base_x": base.x, "base_z": base.z, "g": g, "best_x": best.x, "best_z": best.z}
+    parts |= {"L": L, "lam": r.lam.expand(batch)}
+    given: dict[str, Tensor | None] = {name: value.contiguous() for name, value in parts.items()}
+    made = {name: L.new_empty(batch, points) for name in ("above", "curvature", "move")}
+    sizes = {"batch": batch, "points": points, "m": new.z.shape[2], "n": n}
+    call(f"compare_{SUFFIX[L.dtype]}", COMPARE, given | made, (), **sizes)
+    return Comparison(**made)
+
+
+def _suits(problem: Problem, points: int, x: Tensor, *, shifted: bool = False) -> bool:
+    f, plain = problem.f, type(problem) is Problem and type(problem.r) is L1
+    if not plain or type(f) is not LeastSquares or points > MOST_POINTS or not suits(x, *x.shape):
+        return False
+    own = f.A.ndim == 3 and f.copies == 1 and f.A.is_contiguous()
+    return own and (shifted or problem.shift is None)
+
+
+offer(Certified, "_followed", followed)
+offer(Stacked, "ahead", ahead)
+offer(Stacked, "compare", compare)
