@@ -182,8 +182,8 @@ def test_a_failed_optimizer_starts_anew_from_the_best_point_with_its_memory_rese
     with torch.no_grad():
         state = first = certified.init(problem, normal(3, 12, seed=2), generator=generator)
         for _ in range(15):
-            state = certified.advance(problem, state)
-        before = certified.advance(problem, state)
+            state = certified.advance(certified.stack(problem), state)
+        before = certified.advance(certified.stack(problem), state)
         after = certified.step(problem, state)  # the sixteenth step ends with the judgement
     assert after.k == 16
     assert after.pull_backs[1] == 1
@@ -282,7 +282,7 @@ def test_an_iteration_waits_for_nothing():
     certified = Certified(random_weights(GoMathL2O, 0).double())
     state = certified.init(problem, normal(3, 12))
     with torch.no_grad(), FakeTensorMode(allow_non_fake_inputs=True) as mode:
-        after = certified.advance(problem, state._map(lambda value, layout: mode.from_tensor(value)))
+        after = certified.advance(certified.stack(problem), state._map(lambda value, layout: mode.from_tensor(value)))
     assert isinstance(after.x, FakeTensor)
     assert after.x.shape == (3, 12)
 
