@@ -30,7 +30,9 @@ def capture(work: Callable[[], T]) -> tuple[torch.cuda.CUDAGraph, T]:
             work()
     torch.cuda.current_stream().wait_stream(stream)
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
+    # in a team NCCL has a thread of its own that asks the device how far it is, which must not spoil the recording
+    together = torch.distributed.is_available() and torch.distributed.is_initialized()
+    with torch.cuda.graph(graph, capture_error_mode="thread_local" if together else "global"):
         result = work()
     return graph, result
 

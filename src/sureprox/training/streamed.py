@@ -179,7 +179,7 @@ class StreamedRun(TrainingRun):
         x0 = self.family.start(batch, self.generator, self.dtype)
         self.stream.refill(self.share.rows(fresh), self.share.rows(x0))
         if self.backend_name != "graph":
-            return self._learn(self.share.mean(*self._differentiate())).unsqueeze(0)
+            return self._segment().unsqueeze(0)
         if self.graph is None:
             kept = {name: value.clone() for name, value in self.stream.tensors().items()}
             before = self.meta.weights(), self.meta.state()
@@ -191,8 +191,11 @@ class StreamedRun(TrainingRun):
                 self.meta.load(before[1])
         return self.graph.replay().unsqueeze(0)
 
+    def _segment(self) -> Tensor:
+        return self._learn(self.share.mean(*self._differentiate()))
+
     def _differentiate(self) -> list[Tensor]:
-        """Loss and gradients of a segment, after which instances retire; nothing here waits for the device."""
+        """Unroll, differentiate, and retire instances; neither here nor in `_learn` the host waits for the device."""
         config, stream = self.stream_config, self.stream
         gaps, after = unrolled(self.step, self.trainee, stream.goal, stream.state, config.segment, config.flow)
         terms = torch.where(torch.isfinite(gaps), gaps, CEILING).clamp(max=CEILING) * stream.goal.weight

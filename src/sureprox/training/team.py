@@ -106,8 +106,12 @@ def join(device: torch.device) -> Team:
 
     A group that the caller has made beforehand (`torch.distributed.init_process_group`) is used as it is.
     """
-    if not dist.is_available():
+    if not dist.is_available():  # so is PyTorch built for some systems
         return Team()
+    from torch.distributed.rendezvous import rendezvous
+
+    from sureprox.training.meeting import fresh_store
+
     rank, size, _ = launched()
     if not dist.is_initialized():
         if size == 1:
@@ -116,7 +120,16 @@ def join(device: torch.device) -> Team:
         if on_gpu:
             torch.cuda.set_device(device)
         try:
-            dist.init_process_group("nccl" if on_gpu else "gloo", device_id=device if on_gpu else None)
+            store = fresh_store(next(rendezvous("env://"))[0], rank, size)
+            dist.init_process_group(
+                "nccl" if on_gpu else "gloo",
+                store=store,
+                rank=rank,
+                world_size=size,
+                device_id=device if on_gpu else None,
+            )
+        except ConfigError:
+            raise
         except (RuntimeError, ValueError) as error:
             reason = str(error).splitlines()[0]
             raise ConfigError(f"process {rank} of {size} cannot join the others: {reason}; use torchrun") from None
