@@ -1,12 +1,14 @@
 """Seconds of a training batch with one process and with two, one thread each, and whether both train the same weights.
 
 Strong scaling: the same batch of problems, divided. Weak scaling: twice the batch. Rounds take turns, and the fastest
-batch counts, since other work on the machine only ever adds time. Beside the measured times stands what the cost model
-of docs/scale.md predicts from its parts, each measured alone.
+batch counts, since other work on the machine only ever adds time; CPU seconds of a process, which leave out both that
+and the waiting for each other, are given too. So is what the cost model of docs/scale.md predicts from its parts, each
+measured alone.
 
     python benchmarks/ddp_scaling.py
 """
 
+import itertools
 import json
 import os
 import statistics
@@ -20,43 +22,48 @@ from typing import Any
 
 ROUNDS = 4
 BATCH = 32
-COUNTED = 12  # batches of a round
+RUNS = {"one": (1, BATCH), "half": (1, BATCH // 2), "two": (2, BATCH), "two_weak": (2, 2 * BATCH)}
+COUNTED = 20  # batches of a round
 REPEATS = 200  # exchanges in a row
 
 
 def main() -> None:
-    found: dict[str, list[dict[str, Any]]] = {"one": [], "two": [], "two_weak": []}
+    load = os.getloadavg()[0]
+    found: dict[str, list[dict[str, Any]]] = {name: [] for name in RUNS}
     for round_ in range(ROUNDS):
-        for name, processes, batch in (("one", 1, BATCH), ("two", 2, BATCH), ("two_weak", 2, 2 * BATCH)):
+        for name, (processes, batch) in RUNS.items():
             found[name].append(launch(processes, batch))
-            best = min(found[name][-1]["batches"])
-            print(f"round {round_}, {name}: fastest batch {best:.4f} s", flush=True)
+            print(f"round {round_}, {name}: fastest batch {min(found[name][-1]['batches']):.4f} s", flush=True)
     best = {name: min(min(run["batches"]) for run in runs) for name, runs in found.items()}
     median = {name: statistics.median(t for run in runs for t in run["batches"]) for name, runs in found.items()}
-    draw, whole_draw, exchange = (
-        min(run[part] for run in found["one" if part == "draw" else "two"]) for part in ("draw", "draw", "exchange")
-    )
+    busy = {name: min(min(run["busy"]) for run in runs) for name, runs in found.items()}
+    draw = {name: min(run["draw"] for run in found[name]) for name in ("half", "two")}
+    exchange = min(run["exchange"] for run in found["two"])
     segments = found["one"][0]["segments"]
     message = found["two"][0]["message_bytes"]
-    predicted = whole_draw + (best["one"] - draw) / 2 + segments * exchange
+    extra = draw["two"] - draw["half"] + segments * exchange  # everybody draws the whole batch, and they must agree
     weights = found["one"][0]["weights"], found["two"][0]["weights"]
     numbers = {
         "problems": found["one"][0]["problems"],
         "threads_per_process": 1,
-        "note": "two cores shared with other work; fastest of all batches of all rounds, medians beside them",
+        "note": "fastest of all batches of all rounds, medians beside them",
+        "load_average_before": load,  # above the number of cores, wall-clock times are those of a queue
         "batch": BATCH,
         "segments_per_batch": segments,
         "weights": found["one"][0]["count"],
         "message_bytes": message,
         "fastest_seconds_per_batch": best,
         "median_seconds_per_batch": median,
-        "draw_seconds": {"one": draw, "two": whole_draw},
+        "fastest_cpu_seconds_per_batch_and_process": busy,
+        "draw_seconds": draw,
         "exchange_seconds": exchange,
         "strong_efficiency": best["one"] / (2 * best["two"]),
         "weak_efficiency": best["one"] / best["two_weak"],
-        "predicted_seconds_per_batch_of_two": predicted,
-        "measured_over_predicted": best["two"] / predicted,
-        "batches_compared": COUNTED,
+        "strong_efficiency_by_cpu_time": busy["one"] / (2 * busy["two"]),
+        "weak_efficiency_by_cpu_time": busy["one"] / busy["two_weak"],
+        "predicted_cpu_seconds_of_two": busy["half"] + extra,
+        "predicted_strong_efficiency": busy["one"] / (2 * (busy["half"] + extra)),
+        "weights_compared_after_batch": [found[name][0]["best_batch"] for name in ("one", "two")],
         "largest_difference_of_weights": max(abs(a - b) for a, b in zip(*weights, strict=True)),
     }
     from _record import write_record
@@ -89,17 +96,17 @@ def work(batch: int, out: Path) -> None:
     recipe = preset("tiny")
     family = replace(recipe.family, m=100, n=200, nonzeros=20)  # type: ignore[type-var]
     config = replace(
-        recipe.training, batch=batch, batches=COUNTED, epochs=1, segment=10, length=20,
+        recipe.training, batch=batch, batches=COUNTED, epochs=1, segment=5, length=10,
         validate_every=10 * COUNTED, validation=2,
     )  # fmt: skip
     optimizer = recipe.build()
-    moments = []
+    moments: list[tuple[float, float]] = []
 
     def tell(event: dict[str, Any]) -> None:
         if event["event"] in ("validation", "batch"):
-            moments.append(time.perf_counter())
+            moments.append((time.perf_counter(), time.process_time()))
 
-    train(optimizer, family, config, device="cpu", backend="plain", listeners=[tell])
+    result = train(optimizer, family, config, device="cpu", backend="plain", listeners=[tell])
     team = join(torch.device("cpu"))
     share = Share(team, "batch", batch)
     generator = torch.Generator().manual_seed(0)
@@ -125,7 +132,9 @@ def work(batch: int, out: Path) -> None:
     if team.leads:
         measured = {
             "problems": f"lasso {family.m} x {family.n}",
-            "batches": [b - a for a, b in zip(moments[:COUNTED], moments[1:], strict=False)][1:],
+            "batches": [b - a for a, b in itertools.pairwise(moment for moment, _ in moments)][1:COUNTED],
+            "busy": [b - a for a, b in itertools.pairwise(busy for _, busy in moments)][1:COUNTED],
+            "best_batch": result.best_batch,
             "segments": config.length // config.segment,
             "count": sum(value.numel() for value in optimizer.parameters()),
             "message_bytes": 8 * sum(value.numel() for value in means),
