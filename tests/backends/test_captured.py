@@ -8,16 +8,25 @@ from sureprox.training import Loss, train
 from sureprox.training.captured import CapturedSegments
 from sureprox.training.meta import MetaAdam
 from sureprox.training.segment import Course, PlainSegments
+from sureprox.training.share import Share
+from sureprox.training.team import Team
 from training_cases import LASSO, bitwise, flat, network, of_kind, small_config, weights_of
 
 pytestmark = [pytest.mark.cuda, pytest.mark.slow]
 
 
-def batches(kind: type, dtype: torch.dtype, poisoned: int | None = None):
+class Twin(Team):
+    """One of two processes whose rows are the same: what the other adds is known."""
+
+    def sum_(self, values):
+        values.mul_(2)
+
+
+def batches(kind: type, dtype: torch.dtype, poisoned: int | None = None, share: Share | None = None):
     """Outcome of three batches of two segments each, and the weights after them; one batch may hold a NaN."""
     optimizer = calm(network()).to("cuda", dtype)
     meta = MetaAdam(list(optimizer.parameters()), 1.0)
-    segments = kind(optimizer, meta, Loss.WEIGHTED.weights(3))
+    segments = kind(optimizer, meta, Loss.WEIGHTED.weights(3), share)
     generator = torch.Generator("cuda").manual_seed(0)
     rows, steps = [], []
     for number in range(3):
@@ -38,6 +47,15 @@ def test_captured_segments_are_plain_segments(dtype, tolerance):
     assert bool((plain[:, :, 2] == Course.TAKEN).all())
     for mine, other in zip(weights, expected, strict=True):
         assert float((flat(mine.values()) - flat(other.values())).abs().max()) <= tolerance
+
+
+def test_captured_segments_of_a_team_are_plain_ones():
+    """Two graphs with the exchange between them."""
+    share = Share(Twin(rank=0, size=2, device="cuda"), "batch", 4)
+    plain, expected = batches(PlainSegments, torch.float64, share=share)
+    ours, weights = batches(CapturedSegments, torch.float64, share=share)
+    assert torch.allclose(ours, plain, rtol=1e-9)
+    assert float((flat(weights[-1].values()) - flat(expected[-1].values())).abs().max()) <= 1e-9
 
 
 def test_a_failed_batch_changes_nothing_inside_a_graph():

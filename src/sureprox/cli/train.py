@@ -20,6 +20,7 @@ from sureprox.training import train as run_training
 from sureprox.training.config import override
 from sureprox.training.events import Event
 from sureprox.training.stream_config import STREAMS
+from sureprox.training.team import launched
 
 PRESET = "lasso-7"
 DEVICES = ("auto", "cpu", "cuda")
@@ -101,7 +102,8 @@ def run(recipe: Recipe, out: Path, *, device: str, backend: str, tensorboard: bo
         import matplotlib  # noqa: F401
     torch.manual_seed(recipe.training.seed)  # the initial weights are drawn from torch's default generator
     optimizer = recipe.build()
-    console = Console(soft_wrap=True, highlight=False, markup=False)
+    rank = launched()[0]
+    console = Console(soft_wrap=True, highlight=False, markup=False, quiet=rank > 0)  # one process speaks for all
     display = Display(console, recipe)
     try:
         with display:
@@ -190,7 +192,8 @@ class Display:
         self.started = True
         family: Any = self.recipe.family
         about = f"{self.recipe.optimizer} on {family.name} {family.m} x {family.n}, {self.total} batches"
-        self.console.print(f"training {about}, {event['backend']} on {event['device']}")
+        team = f", {event['processes']} processes" if event.get("processes", 1) > 1 else ""
+        self.console.print(f"training {about}, {event['backend']} on {event['device']}{team}")
         if event["batch"]:
             done = event["batch"] == self.total
             self.console.print("this run is complete" if done else f"going on after batch {event['batch']}")

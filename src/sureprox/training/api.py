@@ -15,6 +15,7 @@ from sureprox.training.layerwise import LayerwiseRun
 from sureprox.training.run import TrainingResult, TrainingRun
 from sureprox.training.stream_config import StreamConfig
 from sureprox.training.streamed import StreamedRun
+from sureprox.training.team import Team, join, launched
 from sureprox.training.unrolled import BACKENDS, UnrolledRun
 
 
@@ -38,6 +39,10 @@ def train(
     `backend`: "plain" PyTorch, "compiled" step, "graph" (a CUDA graph over compiled steps, their backward pass and the
     update), or "auto". One that does not work here is replaced by "plain", and an event says so. `listeners` are
     called with every event of the log.
+
+    In processes started by torchrun all train as one: each takes its share of every batch, and weights, result and
+    files are those of one process up to rounding. All must call with the same arguments; rank 0 alone writes to `out`
+    and calls the listeners.
     """
     if not isinstance(optimizer, LearnedOptimizer):
         raise ConfigError(f"optimizer is a {type(optimizer).__name__}, which has no weights to train")
@@ -52,8 +57,9 @@ def train(
     if tensorboard and out is None:
         raise ConfigError("tensorboard needs an output directory; pass out=...")
     place = _device(device)
+    team = join(place)
     recipe = Recipe(optimizer.kind, optimizer.arguments, problems, config)
-    common = (recipe, optimizer, place, _directory(out), list(listeners), tensorboard)
+    common = (recipe, optimizer, place, _directory(out, team), list(listeners), tensorboard, team)
     run: TrainingRun
     if isinstance(optimizer, AdaLISTA):
         run = LayerwiseRun(*common)
@@ -78,21 +84,31 @@ def _check_fit(optimizer: LearnedOptimizer[Any], family: Family, config: Config)
 
 
 def _device(name: torch.device | str | None) -> torch.device:
-    """The device of this name, known to exist; by default a GPU if there is one."""
+    """The device of this name, known to exist; by default a GPU if there is one, its own for every process."""
     if name is None:
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        torch.empty(0, device=name)
-    except (RuntimeError, AssertionError) as error:
-        raise ConfigError(f"device {str(name)!r} cannot be used: {str(error).splitlines()[0]}") from None
-    return torch.device(name)
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    else:
+        try:
+            torch.empty(0, device=name)
+        except (RuntimeError, AssertionError) as error:
+            raise ConfigError(f"device {str(name)!r} cannot be used: {str(error).splitlines()[0]}") from None
+    device, (_, processes, here) = torch.device(name), launched()
+    if str(device) != "cuda" or processes == 1:  # one with a number was meant
+        return device
+    if here >= torch.cuda.device_count():
+        raise ConfigError(
+            f"LOCAL_RANK is {here}, but this machine has {torch.cuda.device_count()} GPUs; start one process for each"
+        )
+    return torch.device("cuda", here)
 
 
-def _directory(out: str | Path | None) -> Path | None:
+def _directory(out: str | Path | None, team: Team) -> Path | None:
     """`out`, made if needed and known to be writable before any work starts."""
     if out is None:
         return None
     path = Path(out)
+    if not team.leads:
+        return path
     probe = path / ".writable"
     try:
         path.mkdir(parents=True, exist_ok=True)

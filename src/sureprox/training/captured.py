@@ -14,6 +14,8 @@ from sureprox.optimizers import LearnedOptimizer, State
 from sureprox.problems import Problem
 from sureprox.training.meta import MetaAdam
 from sureprox.training.segment import Course, Start, meta_gradients
+from sureprox.training.share import Share, unpack
+from sureprox.training.team import Team
 
 T = TypeVar("T")
 WARM_UP = 3
@@ -28,9 +30,38 @@ def capture(work: Callable[[], T]) -> tuple[torch.cuda.CUDAGraph, T]:
             work()
     torch.cuda.current_stream().wait_stream(stream)
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
+    # in a team NCCL has a thread of its own that asks the device how far it is, which must not spoil the recording
+    together = torch.distributed.is_available() and torch.distributed.is_initialized()
+    with torch.cuda.graph(graph, capture_error_mode="thread_local" if together else "global"):
         result = work()
     return graph, result
+
+
+class CapturedUpdate:
+    """learn(means over the batch of what compute() gives), as one graph, or in a team two with the exchange between."""
+
+    def __init__(
+        self, share: Share, compute: Callable[[], list[Tensor]], learn: Callable[[list[Tensor]], Tensor]
+    ) -> None:
+        self.share = share
+        self.update: torch.cuda.CUDAGraph | None = None
+        if share.team.alone:
+            self.graph, self.outcome = capture(lambda: learn(compute()))
+            return
+        self.graph, (self.message, like) = capture(lambda: _message(share, compute()))
+        self.update, self.outcome = capture(lambda: learn(unpack(self.message, like)))
+
+    def replay(self) -> Tensor:
+        """What `learn` says, in memory that the next replay writes to again."""
+        self.graph.replay()
+        if self.update is not None:
+            self.share.team.sum_(self.message)
+            self.update.replay()
+        return self.outcome
+
+
+def _message(share: Share, means: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
+    return share.pack(means), means
 
 
 class CapturedSegments:
@@ -43,8 +74,14 @@ class CapturedSegments:
     """
 
     def __init__(
-        self, optimizer: LearnedOptimizer[Any], meta: MetaAdam, weights: Sequence[float], mode: str | None = None
+        self,
+        optimizer: LearnedOptimizer[Any],
+        meta: MetaAdam,
+        weights: Sequence[float],
+        share: Share | None = None,
+        mode: str | None = None,
     ) -> None:
+        self.share = share or Share(Team(), "batch", 1)
         self.plain = optimizer
         self.meta = meta
         self.leaves: list[Tensor] = meta.parameters
@@ -55,19 +92,22 @@ class CapturedSegments:
             self.leaves, self.network = [flat], "fused"
         self.optimizer = Compiled(optimizer, mode=mode)
         self.weights = list(weights)
-        self.graph: torch.cuda.CUDAGraph | None = None
+        self.segment: CapturedUpdate | None = None
 
     def begin(self, problem: Problem, x0: Tensor, **options: Any) -> Start:
-        """Take over a batch of problems, with their constants and the first state."""
-        if self.graph is None:
-            self._capture(problem, x0, options)
-        _overwrite(self.upcoming, problem)
+        """Take over this process's share of a batch of problems, with their constants and the first state."""
+        mine = self.share.part(problem)
+        if self.segment is None:
+            self._capture(mine, x0 if self.share.team.alone else self.share.rows(x0), options)
+        _overwrite(self.upcoming, mine)
         self.constants.replay()
-        return Start(self.upcoming, self.plain.init(self.upcoming, x0, step_size=self.step_size, **options))
+        whole = self.upcoming if self.share.team.alone else problem
+        state = self.share.begin(self.plain, whole, self.upcoming, x0, self.step_size, **options)
+        return Start(self.upcoming, state)
 
     def run(self, start: Start, count: int) -> Tensor:
         """(count, 3): what `Course.learn` says of each segment."""
-        assert self.graph is not None
+        assert self.segment is not None
         torch.cuda.current_stream().wait_stream(self.side)
         _overwrite(self.problem, start.problem)
         for name in self.names:
@@ -76,8 +116,7 @@ class CapturedSegments:
         self.course.begin(self.problem, self.state.x)
         rows = []
         for _ in range(count):
-            self.graph.replay()
-            rows.append(self.outcome.clone())
+            rows.append(self.segment.replay().clone())
         return torch.stack(rows)
 
     @contextlib.contextmanager
@@ -102,18 +141,21 @@ class CapturedSegments:
         self.course.begin(self.problem, x0)
         before = self.meta.weights(), self.meta.state()
         self.constants, self.step_size = capture(self.upcoming.step_size)
-        self.graph, self.outcome = capture(self._segment)
+        self.segment = CapturedUpdate(self.share, self._differentiate, self._learn)
         self.meta.put(before[0])
         self.meta.load(before[1])
         if generator is not None and random is not None:
             generator.set_state(random)
 
-    def _segment(self) -> Tensor:
+    def _differentiate(self) -> list[Tensor]:
         loss, gradients, after = meta_gradients(self.problem, self.optimizer, self.state, self.weights, self.leaves)
-        outcome = self.course.learn(self.meta, loss, gradients)
         for name in self.names:
             getattr(self.state, name).copy_(getattr(after, name))
-        return outcome
+        return [loss, self.course.start, *gradients]
+
+    def _learn(self, means: list[Tensor]) -> Tensor:
+        loss, start, *gradients = means
+        return self.course.learn(self.meta, loss, gradients, start)
 
 
 def _overwrite(ours: Problem, theirs: Problem) -> None:

@@ -44,10 +44,11 @@ class Checkpoint:
         write_atomically(path, buffer.getvalue())
 
     @staticmethod
-    def load(path: Path, recipe: dict[str, Any]) -> "Checkpoint":
-        """The checkpoint at `path`, refused if it is damaged or belongs to another recipe."""
+    def load(path: Path, recipe: dict[str, Any], data: bytes | None = None) -> "Checkpoint":
+        """The checkpoint at `path`, or its bytes `data`; refused if damaged or of another recipe."""
         try:
-            content = torch.load(path, map_location="cpu", weights_only=True)
+            source = path if data is None else io.BytesIO(data)
+            content = torch.load(source, map_location="cpu", weights_only=True)
             content["progress"] = Progress(**content["progress"])
             found = Checkpoint(**content)
         except Exception as error:  # damaged bytes make the unpickler raise almost anything

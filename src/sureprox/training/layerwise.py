@@ -10,6 +10,7 @@ from sureprox.problems import Problem
 from sureprox.solve import iterate, solve
 from sureprox.training.config import LayerwiseConfig
 from sureprox.training.run import TrainingRun
+from sureprox.training.share import Share
 
 
 class LayerwiseRun(TrainingRun):
@@ -23,8 +24,8 @@ class LayerwiseRun(TrainingRun):
         super().__init__(*args)
         assert isinstance(self.config, LayerwiseConfig)
         generator = torch.Generator(self.device).manual_seed(self.config.seed)
-        self.pool = [self._draw(self.config.batch, generator) for _ in range(self.config.pool)]
-        self.held_out = self._draw(self.config.validation, self.validation_generator())
+        self.pool = [self._draw(self.share, generator) for _ in range(self.config.pool)]
+        self.held_out = self._draw(self.validation_share, self.validation_generator())
 
     def learn(self) -> Tensor:
         assert isinstance(self.config, LayerwiseConfig)
@@ -42,8 +43,9 @@ class LayerwiseRun(TrainingRun):
             else torch.zeros_like(gradient)
             for name, gradient in zip(self.parameters, gradients, strict=True)
         ]
-        outcome = self.meta.update(kept, torch.isfinite(loss.detach()))
-        return torch.cat([loss.detach().double().reshape(1), outcome]).unsqueeze(0)
+        whole, *kept = self.share.mean(loss.detach(), *kept)
+        outcome = self.meta.update(kept, torch.isfinite(whole))
+        return torch.cat([whole.double().reshape(1), outcome]).unsqueeze(0)
 
     @torch.no_grad()
     def validate(self) -> tuple[Tensor, Tensor]:
@@ -67,8 +69,8 @@ class LayerwiseRun(TrainingRun):
             self.parameters[f"{name}.{target}"].copy_(self.parameters[f"{name}.{source}"])
 
     @torch.no_grad()
-    def _draw(self, batch: int, generator: torch.Generator) -> tuple[Problem, Tensor, Tensor]:
-        problem = self.family.sample(batch, generator, self.dtype)
-        x0 = self.family.start(batch, generator, self.dtype)
+    def _draw(self, share: Share, generator: torch.Generator) -> tuple[Problem, Tensor, Tensor]:
+        problem = share.part(self.family.sample(share.total, generator, self.dtype))
+        x0 = share.rows(self.family.start(share.total, generator, self.dtype))
         target = solve(problem, FISTA(restart=True), max_iter=2000, tol=1e-6, certify=False, check_every=50).x
         return problem, x0, target

@@ -23,6 +23,8 @@ from sureprox.training.config import Recipe
 from sureprox.training.events import Event, JsonLog, Listener, TensorBoard
 from sureprox.training.meta import MetaAdam
 from sureprox.training.segment import Course
+from sureprox.training.share import Share
+from sureprox.training.team import Team
 
 T = TypeVar("T")
 PATIENCE = 3  # failed batches in a row after which the best weights are taken back
@@ -45,6 +47,8 @@ class TrainingRun(ABC):
 
     A batch whose loss or gradient is not finite changes nothing from that point on, is counted, and after `PATIENCE`
     of them in a row the best weights so far are taken back and the momentum forgotten.
+
+    In a team every process goes through the same states; what differs is whose rows of a batch it computes.
     """
 
     backend_name = "plain"
@@ -58,6 +62,7 @@ class TrainingRun(ABC):
         out: Path | None,
         listeners: list[Listener],
         tensorboard: bool,
+        team: Team | None = None,
     ) -> None:
         self.recipe = recipe
         self.config = recipe.training
@@ -65,28 +70,40 @@ class TrainingRun(ABC):
         self.dtype: torch.dtype = getattr(torch, self.config.dtype)
         self.device = device
         self.out = out
+        self.team = team or Team()
+        self.team.check_same("recipes or output directories", (recipe.as_dict(), out is None))
+        self.share = Share(self.team, "batch", self.config.batch)
+        self.validation_share = Share(self.team, "validation", self.config.validation)
         self.optimizer = optimizer.to(device=device, dtype=self.dtype).train()
         self.parameters = dict(optimizer.named_parameters())
         self.meta = MetaAdam(list(self.parameters.values()), self.config.clip)
+        self._take_from_leader()
         self.generator = torch.Generator(device).manual_seed(self.config.seed)
         self.progress = Progress()
         self.best_weights = self._weights()
         self.stop = threading.Event()
         self.resumed: dict[str, Tensor] = {}  # `stream_state` of the checkpoint
         self._resume()
-        self.log = JsonLog(out / "log.jsonl", self.progress.log_bytes) if out else None
+        leads = self.team.leads
+        self.log = JsonLog(out / "log.jsonl", self.progress.log_bytes) if out and leads else None
         self.files: list[JsonLog | TensorBoard] = [self.log] if self.log else []
-        if tensorboard and out:
+        if tensorboard and out and leads:
             self.files.append(TensorBoard(out / "tensorboard"))
-        self.listeners = [*self.files, *listeners]
+        self.listeners = [*self.files, *listeners] if leads else []
 
     @abstractmethod
     def learn(self) -> Tensor:
-        """One batch: a row (loss, norm of the gradient, code of `Course`) for each of its segments, float64."""
+        """One batch: a row (loss, norm of the gradient, code of `Course`) for each of its segments, float64.
+
+        The rows are the same on every process of the team.
+        """
 
     @abstractmethod
     def validate(self) -> tuple[Tensor, Tensor]:
-        """(loss that decides which weights are best, loss after the last iteration) on the fixed validation set."""
+        """(loss that decides which weights are best, loss after the last iteration) on the fixed validation set.
+
+        Means over the rows of `validation_share` only.
+        """
 
     def validation_generator(self) -> torch.Generator:
         """A generator of its own, so that the validation set is the same in every run and resumption."""
@@ -97,29 +114,31 @@ class TrainingRun(ABC):
         return self.generator.get_state()
 
     def stream_state(self) -> dict[str, Tensor]:
-        """What else the next batch depends on, on the CPU."""
+        """What else the next batch depends on, on the CPU; all processes of the team are asked at once."""
         return {}
 
     def go(self) -> TrainingResult:
         config, progress = self.config, self.progress
         if progress.batch == 0:  # so that the first weights are known, however soon the run is killed
             self._checkpoint()
-        about = {"backend": self.backend_name, "network": self.network, "device": str(self.device)}
-        about |= {"machine": machine(self.device), "date": today()}
+        about: dict[str, Any] = {"backend": self.backend_name, "network": self.network, "device": str(self.device)}
+        about |= {"machine": machine(self.device), "date": today(), "processes": self.team.size}
         self.tell("start", **about, recipe=self.recipe.as_dict())
         began, spent = time.perf_counter(), progress.seconds
         try:
             if progress.batch == 0:
                 self._validate()
                 progress.seconds = time.perf_counter() - began
-            with _interruptible(self.stop):
-                while progress.batch < config.total_batches and not self.stop.is_set():
+            with _interruptible(self.stop, insist=self.team.alone):
+                stopping = self.team.any(self.stop.is_set())
+                while progress.batch < config.total_batches and not stopping:
                     self._batch()
                     progress.seconds = spent + time.perf_counter() - began
                     last = progress.batch == config.total_batches
                     if progress.batch % config.validate_every == 0 or last:
                         self._validate()
-                    if progress.batch % config.checkpoint_every == 0 or last or self.stop.is_set():
+                    stopping = self.team.any(self.stop.is_set())  # one is asked, all stop after the same batch
+                    if progress.batch % config.checkpoint_every == 0 or last or stopping:
                         self._checkpoint()
             return self._end()
         finally:
@@ -173,7 +192,7 @@ class TrainingRun(ABC):
             )
 
     def _validate(self) -> None:
-        mean, final = (float(value) for value in self.attempt(self.validate))
+        mean, final = (float(value) for value in self.validation_share.mean(*self.attempt(self.validate)))
         if mean < self.progress.best:
             self.progress.best, self.progress.best_batch = mean, self.progress.batch
             self.best_weights = self._weights()
@@ -185,8 +204,9 @@ class TrainingRun(ABC):
         self.tell("end", completed=completed, failures=progress.failures, best=_finite(progress.best))
         self._take(self.best_weights)
         self.optimizer.eval()
-        if completed and self.out is not None:
+        if completed and self.out is not None and self.team.leads:
             self._save(self.out / "model")
+        self.team.any(False)  # torchrun ends all processes once one has failed: none may end before the files are there
         return TrainingResult(
             completed, progress.batch, progress.best, progress.best_batch, progress.failures, progress.seconds
         )
@@ -194,11 +214,14 @@ class TrainingRun(ABC):
     def _save(self, path: Path) -> None:
         described = self.recipe.as_dict()
         name = torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else "cpu"
+        how: dict[str, Any] = {"backend": self.backend_name, "device": name}
+        if not self.team.alone:
+            how["processes"] = self.team.size
         save(
             self.optimizer,
             path,
             family=described["family"],
-            training=described["training"] | {"backend": self.backend_name, "device": name},
+            training=described["training"] | how,
             seed=self.config.seed,
             date=today(),
             metrics={
@@ -215,24 +238,37 @@ class TrainingRun(ABC):
     def _take(self, weights: dict[str, Tensor]) -> None:
         self.optimizer.take({name: value.to(self.device) for name, value in weights.items()})
 
+    def _take_from_leader(self) -> None:
+        """Whatever weights the processes were given, they begin with those of one of them."""
+        weights = self.meta.weights()
+        self.team.broadcast_(weights)
+        self.meta.put(weights)
+
     def _checkpoint(self) -> None:
         if self.out is None:
             return
+        stream = self.stream_state()
         self.progress.log_bytes = self.log.flush() if self.log else 0
-        Checkpoint(
-            recipe=self.recipe.as_dict(),
-            progress=self.progress,
-            weights=self._weights(),
-            best_weights=self.best_weights,
-            meta={name: value.cpu() for name, value in self.meta.state().items()},
-            generator=self.generator_state(),
-            stream=self.stream_state(),
-        ).save(self.out / "checkpoint.pt")
+        if self.team.leads:
+            Checkpoint(
+                recipe=self.recipe.as_dict(),
+                progress=self.progress,
+                weights=self._weights(),
+                best_weights=self.best_weights,
+                meta={name: value.cpu() for name, value in self.meta.state().items()},
+                generator=self.generator_state(),
+                stream=stream,
+            ).save(self.out / "checkpoint.pt")
+        self.team.any(False)  # nobody goes on, or gives up, before it is written
 
     def _resume(self) -> None:
-        if self.out is None or not (self.out / "checkpoint.pt").exists():
+        if self.out is None:
             return
-        found = Checkpoint.load(self.out / "checkpoint.pt", self.recipe.as_dict())
+        path = self.out / "checkpoint.pt"
+        data = self.team.bytes_of_leader(lambda: path.read_bytes() if path.exists() else None)
+        if data is None:
+            return
+        found = Checkpoint.load(path, self.recipe.as_dict(), data)
         self._take(found.weights)
         self.meta.load({name: value.to(self.device) for name, value in found.meta.items()})
         self.generator.set_state(found.generator)
@@ -240,8 +276,12 @@ class TrainingRun(ABC):
 
 
 @contextlib.contextmanager
-def _interruptible(stop: threading.Event) -> Iterator[None]:
-    """SIGINT and SIGTERM ask the run to stop after the batch in hand; a second one acts at once."""
+def _interruptible(stop: threading.Event, insist: bool) -> Iterator[None]:
+    """SIGINT and SIGTERM ask the run to stop after the batch in hand; with `insist` a second one acts at once.
+
+    torchrun passes on every signal that a terminal has already sent to all: there the second one is no second wish,
+    and torchrun itself kills processes that take too long.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -249,7 +289,8 @@ def _interruptible(stop: threading.Event) -> Iterator[None]:
 
     def ask(number: int, frame: FrameType | None) -> None:
         stop.set()
-        signal.signal(number, earlier[number])
+        if insist:
+            signal.signal(number, earlier[number])
 
     for number in (signal.SIGINT, signal.SIGTERM):
         earlier[number] = signal.signal(number, ask)

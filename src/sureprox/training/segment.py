@@ -12,6 +12,8 @@ from sureprox.optimizers import Optimizer, State
 from sureprox.optimizers.observed import observed_step
 from sureprox.problems import Problem
 from sureprox.training.meta import MetaAdam
+from sureprox.training.share import Share
+from sureprox.training.team import Team
 
 
 def objectives(problem: Problem, optimizer: Optimizer[Any], state: State, steps: int) -> tuple[list[Tensor], State]:
@@ -55,17 +57,20 @@ class Course:
 
     def __init__(self, device: torch.device) -> None:
         self.alive = torch.ones((), dtype=torch.bool, device=device)
-        self.limit = torch.zeros((), dtype=torch.float64, device=device)
+        self.start = torch.zeros((), dtype=torch.float64, device=device)  # mean objective before the first step
 
     def begin(self, problem: Problem, x0: Tensor) -> None:
         self.alive.fill_(True)
-        self.limit.copy_(self.DIVERGED * problem.objective(x0).double().mean())
+        self.start.copy_(problem.objective(x0).double().mean())
 
-    def learn(self, meta: MetaAdam, loss: Tensor, gradients: Sequence[Tensor]) -> Tensor:
-        """Update the weights if all is well; (loss, norm of the gradient, TAKEN, FAILED or ENDED)."""
+    def learn(self, meta: MetaAdam, loss: Tensor, gradients: Sequence[Tensor], start: Tensor | None = None) -> Tensor:
+        """Update the weights if all is well; (loss, norm of the gradient, TAKEN, FAILED or ENDED).
+
+        `start`: the mean objective at the start over the whole batch, where this process has only a share of it.
+        """
         norm, taken = meta.update(gradients, self.alive & torch.isfinite(loss))
         code = torch.where(self.alive, taken, self.ENDED)
-        self.alive.copy_(self.alive & (taken > 0) & (loss <= self.limit))
+        self.alive.copy_(self.alive & (taken > 0) & (loss <= self.DIVERGED * (self.start if start is None else start)))
         return torch.stack([loss.double(), norm, code])
 
 
@@ -79,13 +84,18 @@ class Start(NamedTuple):
 class PlainSegments:
     """Runs the segments of one batch of problems, step by step."""
 
-    def __init__(self, optimizer: Optimizer[Any], meta: MetaAdam, weights: Sequence[float]) -> None:
+    def __init__(
+        self, optimizer: Optimizer[Any], meta: MetaAdam, weights: Sequence[float], share: Share | None = None
+    ) -> None:
         self.optimizer = optimizer
         self.meta = meta
         self.weights = list(weights)
+        self.share = share or Share(Team(), "batch", 1)
 
     def begin(self, problem: Problem, x0: Tensor, **options: Any) -> Start:
-        return Start(problem, self.optimizer.init(problem, x0, **options))
+        """Take over this process's share of a batch of problems."""
+        mine = self.share.part(problem)
+        return Start(mine, self.share.begin(self.optimizer, problem, mine, x0, **options))
 
     def run(self, start: Start, count: int) -> Tensor:
         """(count, 3): what `Course.learn` says of each segment."""
@@ -95,7 +105,8 @@ class PlainSegments:
         rows = []
         for _ in range(count):
             loss, gradients, state = meta_gradients(problem, self.optimizer, state, self.weights, self.meta.parameters)
-            rows.append(course.learn(self.meta, loss, gradients))
+            loss, first, *shared = self.share.mean(loss, course.start, *gradients)
+            rows.append(course.learn(self.meta, loss, shared, first))
         return torch.stack(rows)
 
 

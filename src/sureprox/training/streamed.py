@@ -13,10 +13,11 @@ from sureprox.backends.compiled import tensor_fields, with_own_code
 from sureprox.optimizers import Optimizer, State
 from sureprox.problems import Problem
 from sureprox.problems.smooth import LinearModel
-from sureprox.training.captured import capture
+from sureprox.training.captured import CapturedUpdate
 from sureprox.training.goal import SOLVED, Goal, inner, log_gap, solved_problems
 from sureprox.training.run import TrainingRun
 from sureprox.training.segment import Course
+from sureprox.training.share import Share
 from sureprox.training.stream_config import StreamConfig
 from sureprox.types import Rows, Scalars, Vectors
 
@@ -152,53 +153,63 @@ class StreamedRun(TrainingRun):
         self.trainee = self.optimizer.sharing_weights(detached_features=self.config.detached)
         problems = torch.Generator(self.device).manual_seed(self.config.seed + 20_000)
         pool = solved_problems(self.family, self.config.pool, problems, self.dtype)
-        self.stream = Stream(pool, self.config.batch, self.trainee)
+        self.stream = Stream(pool, self.share.size, self.trainee)
         if self.resumed:
-            self.stream.load(self.resumed)
+            self.stream.load({name: self.share.rows(value) for name, value in self.resumed.items()})
         rising = torch.linspace(0.3, 1.7, self.config.segment, dtype=self.dtype, device=self.device)
         self.rising = rising / self.config.segment
         generator = self.validation_generator()
-        self.validation = solved_problems(self.family, self.config.validation, generator, self.dtype)
-        x0 = self.family.start(len(self.validation.best), generator, self.dtype)
+        goal = solved_problems(self.family, self.config.validation, generator, self.dtype)
+        x0 = self.family.start(len(goal.best), generator, self.dtype)
+        self.validation_share = Share(self.team, "validation, of problems that can be solved,", len(goal.best))
+        if not self.team.alone:
+            goal, x0 = goal.select(self.validation_share.index(self.device)), self.validation_share.rows(x0)
+        self.validation = goal
         self.validation_state = self.optimizer.init(self.validation.problem, x0, step_size=self.validation.step_size)
         self.step: Step = gap_step
-        self.graph: tuple[torch.cuda.CUDAGraph, Tensor] | None = None
+        self.graph: CapturedUpdate | None = None
         self._choose(backend)
 
     def stream_state(self) -> dict[str, Tensor]:
-        return {name: value.cpu().clone() for name, value in self.stream.tensors().items()}
+        return {name: self.share.gather(value).cpu().clone() for name, value in self.stream.tensors().items()}
 
     def learn(self) -> Tensor:
         batch = self.stream_config.batch
         fresh = torch.randint(len(self.stream.pool.best), (batch,), generator=self.generator, device=self.device)
-        self.stream.refill(fresh, self.family.start(batch, self.generator, self.dtype))
+        x0 = self.family.start(batch, self.generator, self.dtype)
+        self.stream.refill(self.share.rows(fresh), self.share.rows(x0))
         if self.backend_name != "graph":
             return self._segment().unsqueeze(0)
         if self.graph is None:
             kept = {name: value.clone() for name, value in self.stream.tensors().items()}
             before = self.meta.weights(), self.meta.state()
             try:
-                self.graph = capture(self._segment)
+                self.graph = CapturedUpdate(self.share, self._differentiate, self._learn)
             finally:
                 self.stream.load(kept)
                 self.meta.put(before[0])
                 self.meta.load(before[1])
-        graph, outcome = self.graph
-        graph.replay()
-        return outcome.unsqueeze(0)
+        return self.graph.replay().unsqueeze(0)
 
     def _segment(self) -> Tensor:
-        """Unroll, differentiate, update the weights, and retire instances; nothing here waits for the device."""
+        return self._learn(self.share.mean(*self._differentiate()))
+
+    def _differentiate(self) -> list[Tensor]:
+        """Unroll, differentiate, and retire instances; neither here nor in `_learn` the host waits for the device."""
         config, stream = self.stream_config, self.stream
         gaps, after = unrolled(self.step, self.trainee, stream.goal, stream.state, config.segment, config.flow)
         terms = torch.where(torch.isfinite(gaps), gaps, CEILING).clamp(max=CEILING) * stream.goal.weight
         loss = (self.rising * terms.mean(1)).sum()
         gradients = torch.autograd.grad(loss, self.meta.parameters)
-        norm, taken = self.meta.update(_finite(gradients), torch.isfinite(loss.detach()))
         stream.put(after)
         stream.retire(gaps[-1].detach(), config.segment, config.horizon)
+        return [loss.detach(), *gradients]
+
+    def _learn(self, means: list[Tensor]) -> Tensor:
+        loss, *gradients = means
+        norm, taken = self.meta.update(_finite(gradients), torch.isfinite(loss))
         code = torch.where(taken > 0, Course.TAKEN, Course.FAILED).double()
-        return torch.stack([loss.detach().double(), norm, code])
+        return torch.stack([loss.double(), norm, code])
 
     @torch.no_grad()
     def validate(self) -> tuple[Tensor, Tensor]:
@@ -210,11 +221,11 @@ class StreamedRun(TrainingRun):
 
     def attempt(self, work: Callable[[], T]) -> T:
         """Compilers and captures can fail in many ways; plain PyTorch then does the same work, and an event says so."""
-        random = self.generator.get_state()
+        random, exchanged = self.generator.get_state(), self.team.calls
         try:
             return work()
         except Exception as error:
-            if self.backend_name == "plain":
+            if self.backend_name == "plain" or self.team.calls > exchanged:  # the others will not do it again
                 raise
             reason = str(error).splitlines()[0] if str(error) else ""
             kind = type(error).__name__

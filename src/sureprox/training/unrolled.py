@@ -34,9 +34,11 @@ class UnrolledRun(TrainingRun):
         self._use_plain()
         self._choose(backend)
         generator = self.validation_generator()
-        self.validation = self.family.sample(self.config.validation, generator, self.dtype)
+        whole = self.family.sample(self.config.validation, generator, self.dtype)
         x0 = self.family.start(self.config.validation, generator, self.dtype)
-        self.validation_state = self.optimizer.init(self.validation, x0, generator=generator)
+        share = self.validation_share
+        self.validation = share.part(whole)
+        self.validation_state = share.begin(self.optimizer, whole, self.validation, x0, generator=generator)
 
     def learn(self) -> Tensor:
         # a second attempt (see `attempt`) must start where the first one did
@@ -80,10 +82,11 @@ class UnrolledRun(TrainingRun):
 
     def attempt(self, work: Callable[[], T]) -> T:
         """Compilers and captures can fail in many ways; plain PyTorch then does the same work, and an event says so."""
+        exchanged = self.team.calls
         try:
             return work()
         except Exception as error:
-            if self.backend_name == "plain":
+            if self.backend_name == "plain" or self.team.calls > exchanged:  # the others will not do it again
                 raise
             self._fall_back(error)
             return work()
@@ -96,7 +99,9 @@ class UnrolledRun(TrainingRun):
     def _use_plain(self) -> None:
         self.backend_name, self.network = "plain", "composed"
         self.stepper: Optimizer[Any] = self.optimizer
-        self.segments: PlainSegments | CapturedSegments = PlainSegments(self.trainee, self.meta, self.weights)
+        self.segments: PlainSegments | CapturedSegments = PlainSegments(
+            self.trainee, self.meta, self.weights, self.share
+        )
 
     def _choose(self, backend: str) -> None:
         assert isinstance(self.config, TrainingConfig)
@@ -119,9 +124,9 @@ class UnrolledRun(TrainingRun):
 
     def _use_fast(self) -> None:
         if self.backend_name == "graph":
-            captured = CapturedSegments(self.trainee, self.meta, self.weights)
+            captured = CapturedSegments(self.trainee, self.meta, self.weights, self.share)
             self.network = captured.network
             self.stepper, self.segments = captured.optimizer, captured
         else:
             self.stepper = Compiled(self.trainee)
-            self.segments = PlainSegments(self.stepper, self.meta, self.weights)
+            self.segments = PlainSegments(self.stepper, self.meta, self.weights, self.share)
