@@ -1,6 +1,5 @@
 """`solve_many`: any number of problems, from anywhere, in bounded memory; what is done stays done."""
 
-import hashlib
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -12,6 +11,7 @@ import torch
 
 from sureprox.errors import InputError
 from sureprox.many.cluster import cores, map_on
+from sureprox.many.facts import described, understood
 from sureprox.many.memory import free_memory
 from sureprox.many.parts import Part, Reading
 from sureprox.many.results import Results, Stream, Tally
@@ -101,9 +101,9 @@ def solve_many(
     shards = None if out is None else Shards(Path(out))
     if memory is None and cluster == "local":
         memory = free_memory(torch.device("cpu")) // cores()
-    settings = Settings(
-        optimizer, options, where, chunk, memory, None if cluster is None else 1, shards and shards.directory
-    )
+    threads = None if cluster is None else 1  # a worker has others beside it
+    written = None if shards is None else shards.directory
+    settings = Settings(optimizer, options, where, chunk, memory, threads, written)
     known = shards.manifest() if shards is not None and shards.directory.is_dir() else None
     cut: list[int] = [] if known is None or "cut" not in known else [known["cut"]]
 
@@ -118,7 +118,7 @@ def solve_many(
     pieces = source_of(source, reading, fit)
     if shards is None:
         return _stream(pieces, settings, cluster, progress)
-    facts = {"optimizer": _described(optimizer), **options, "chunk": chunk, **_reading_facts(reading)}
+    facts = {"optimizer": described(optimizer), **options, "chunk": chunk, **understood(reading)}
     shards.directory.mkdir(parents=True, exist_ok=True)
     with shards.locked():
         manifest = shards.begin(facts)
@@ -178,35 +178,3 @@ def _stream(pieces: Source, settings: Settings, cluster: Any, progress: Callable
 
     stream = Stream(results())
     return stream
-
-
-def _described(optimizer: Optimizer[Any] | str | None) -> str:
-    """Enough to tell whether an earlier run used the same: its name, or its kind, values and weights."""
-    if optimizer is None:
-        return "default"
-    if isinstance(optimizer, str):
-        return optimizer
-    inner = getattr(optimizer, "optimizer", None)
-    values = {name: value for name, value in vars(optimizer).items() if isinstance(value, bool | int | float | str)}
-    text = ", ".join(f"{name}={value}" for name, value in sorted(values.items()) if not name.startswith("_"))
-    if isinstance(optimizer, torch.nn.Module):
-        digest = hashlib.sha256()
-        for name, weights in sorted(optimizer.state_dict().items()):
-            digest.update(name.encode())
-            digest.update(np.ascontiguousarray(weights.detach().cpu().numpy()).data)
-        text += f", weights={digest.hexdigest()[:16]}"
-    if isinstance(inner, Optimizer):
-        text += f", {_described(inner)}"
-    return f"{type(optimizer).__name__}({text.removeprefix(', ')})"
-
-
-def _reading_facts(reading: Reading) -> dict[str, Any]:
-    facts: dict[str, Any] = {"kind": reading.kind, "dtype": None if reading.dtype is None else str(reading.dtype)}
-    for name in ("lam", "lam_ratio"):
-        value = getattr(reading, name)
-        if value is not None and np.ndim(value):
-            content = np.ascontiguousarray(np.asarray(value, dtype=np.float64))
-            facts[name] = f"sha256 {hashlib.sha256(content.data).hexdigest()}"
-        else:
-            facts[name] = None if value is None else float(value)
-    return facts
