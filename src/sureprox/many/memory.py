@@ -51,7 +51,7 @@ class Needed:
             raise InputError(
                 f"one problem needs {self.total(1):,} bytes to be solved, and memory is {memory:,}; allow more memory"
             )
-        return int((memory - self.fixed) // self.each)
+        return (memory - self.fixed) // self.each
 
 
 def memory_needed(
@@ -126,10 +126,8 @@ def _line(path: str, name: str = "") -> int:
 
 def _each_bytes(problem: Problem) -> int:
     """Bytes of the data of one problem; what is shared by the batch is not counted."""
-    batch = problem.batch
-    return sum(
-        value[0].numel() * value.element_size() for value in problem.tensors() if value.ndim and value.shape[0] == batch
-    )
+    own = [value[0] for value in problem.tensors() if value.ndim and value.shape[0] == problem.batch]
+    return sum(value.numel() * value.element_size() for value in own)
 
 
 def _counted(problem: Problem, work: Callable[[Problem], object]) -> tuple[int, int]:
