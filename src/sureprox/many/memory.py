@@ -139,7 +139,8 @@ def _counted(problem: Problem, work: Callable[[Problem], object]) -> tuple[int, 
 
 
 def _peak(problem: Problem, work: Callable[[Problem], object]) -> int:
-    with TensorBytes() as counted:
+    counted = TensorBytes()
+    with counted:
         work(problem)
     return counted.peak
 

@@ -5,6 +5,8 @@ import io
 import json
 import os
 import re
+import zipfile
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,7 +73,7 @@ class Shards:
         try:
             with np.load(path, allow_pickle=False) as file:
                 yield file
-        except (ValueError, KeyError, IndexError, EOFError, OSError) as error:
+        except (ValueError, KeyError, IndexError, EOFError, OSError, zipfile.BadZipFile, zlib.error) as error:
             what = " ".join(f"{type(error).__name__}: {error}".split())[:120]
             raise InputError(f"{path} cannot be read ({what}); remove it and it is made again") from None
 
@@ -88,10 +90,7 @@ class Shards:
         return dict(found)
 
     def begin(self, settings: dict[str, Any]) -> dict[str, Any]:
-        """Make the directory, or go on in it if it was begun with the same settings; returns the manifest."""
-        if self.directory.exists() and not self.directory.is_dir():
-            raise InputError(f"cannot write to {self.directory}: it is a file; give a directory")
-        self.directory.mkdir(parents=True, exist_ok=True)
+        """The manifest: a new one, or that of an earlier run if it had the same settings."""
         known = self.manifest()
         if known is None:
             if any(path.name != LOCK for path in self.directory.iterdir()):
@@ -121,7 +120,13 @@ class Shards:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """One run at a time. The system takes the lock back from a process that is killed."""
+        """The directory, made if need be, for one run at a time. The system unlocks it when a process is killed."""
+        if self.directory.exists() and not self.directory.is_dir():
+            raise InputError(f"cannot write to {self.directory}: it is a file; give a directory")
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"cannot make {self.directory}: {error.strerror}; give another directory") from None
         try:
             import fcntl
         except ImportError:  # no such locks on this system: two runs would do the same work, and write the same files

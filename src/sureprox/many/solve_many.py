@@ -119,7 +119,6 @@ def solve_many(
     if shards is None:
         return _stream(pieces, settings, cluster, progress)
     facts = {"optimizer": described(optimizer), **options, "chunk": chunk, **understood(reading)}
-    shards.directory.mkdir(parents=True, exist_ok=True)
     with shards.locked():
         manifest = shards.begin(facts)
         if cut:

@@ -78,11 +78,11 @@ def _cut_problem(problem: Problem, fit: Fit) -> Source:
 
 def _cut_arrays(paths: tuple[Path, Path], reading: Reading, fit: Fit) -> Source:
     A, b = (opened(path) for path in paths)
-    if A.ndim not in (2, 3) or b.ndim != 2 or b.shape[1] != A.shape[-2] or (A.ndim == 3 and len(A) != len(b)):
+    if A.ndim not in (2, 3) or b.ndim != 2 or b.shape[1] != A.shape[-2] or (A.ndim == 3 and A.shape[0] != b.shape[0]):
         raise InputError(
             f"{paths[0].name} has shape {A.shape} and {paths[1].name} {b.shape}; give A (m, n) or (B, m, n), b (B, m)"
         )
-    count = len(b)
+    count = b.shape[0]
     for name in ("lam", "lam_ratio"):
         values = getattr(reading, name)
         if values is not None and hasattr(values, "__len__") and len(values) != count:
