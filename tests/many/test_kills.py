@@ -77,7 +77,7 @@ def test_killed_twice_and_called_again(tmp_path):
         with pytest.raises(sp.InputError, match="is not complete"):
             Results.open(out)
         before = now
-    results = sp.solve_many(slow_source(SHARDS, COUNT, log, 0.0), RESTARTED, out=out, **OPTIONS)
+    results = sp.solve_many(slow_source(SHARDS, COUNT, log, 0.05), RESTARTED, out=out, **OPTIONS)
     assert before.items() <= shards(out).items()
     assert results.problems == SHARDS * COUNT
     check_all(out)

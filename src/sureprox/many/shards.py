@@ -71,7 +71,7 @@ class Shards:
     def _opened(self, index: int) -> Iterator[Any]:
         path = self.path(index)
         try:
-            with np.load(path, allow_pickle=False) as file:
+            with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
                 yield file
         except (ValueError, KeyError, IndexError, EOFError, OSError, zipfile.BadZipFile, zlib.error) as error:
             what = " ".join(f"{type(error).__name__}: {error}".split())[:120]
