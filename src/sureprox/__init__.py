@@ -46,11 +46,13 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """`sureprox.audit` and `sureprox.advise` are imported when they are first asked for: most programs never do."""
+    """`audit`, `advise` and `solve_many` are imported when they are first asked for: most programs never do."""
     from importlib import import_module
 
     if name == "audit":
         return import_module("sureprox.audit")
     if name == "advise":
         return import_module("sureprox.advice").advise
+    if name == "solve_many":
+        return import_module("sureprox.many").solve_many
     raise AttributeError(f"module 'sureprox' has no attribute {name!r}")

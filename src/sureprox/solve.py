@@ -81,7 +81,9 @@ def solve(
     (`Accelerated`). The first solve of a kind of problem then compiles for up to a minute, later ones with the same
     optimizer or pretrained name do so at once, unless told `compile=False`. It pays from thousands of problems on.
     """
-    _check_arguments(problem, optimizer, max_iter, tol, record, check_every)
+    if not isinstance(problem, Problem):
+        raise InputError(f"problem is a {type(problem).__name__}; make one with sureprox.lasso, logistic or Problem")
+    check_options(optimizer, max_iter, tol, record, check_every)
     if optimizer is None:
         optimizer = default_optimizer(problem)
     elif isinstance(optimizer, str):
@@ -130,11 +132,10 @@ def _wrapped(optimizer: Optimizer[Any], certify: bool | str) -> Optimizer[Any]:
     raise InputError(f"certify is {certify!r}; pass True, 'cheap' or False")
 
 
-def _check_arguments(
-    problem: Problem, optimizer: Any, max_iter: int, tol: float, record: tuple[str, ...], check_every: int
+def check_options(
+    optimizer: Any, max_iter: int, tol: float, record: tuple[str, ...] = (), check_every: int = 10
 ) -> None:
-    if not isinstance(problem, Problem):
-        raise InputError(f"problem is a {type(problem).__name__}; make one with sureprox.lasso, logistic or Problem")
+    """Refuse what `solve` cannot use, whatever the problem."""
     if not isinstance(optimizer, Optimizer | str | None):
         raise InputError(
             f"optimizer is a {type(optimizer).__name__}; pass one of sureprox.optimizers, e.g. FISTA(), "

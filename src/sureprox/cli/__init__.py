@@ -5,7 +5,14 @@ from typing import Any
 
 from sureprox.errors import InputError, SureproxError
 
-EXTRAS = {"typer": "cli", "rich": "cli", "matplotlib": "plots", "tensorboard": "train", "sklearn": "sklearn"}
+EXTRAS = {
+    "typer": "cli",
+    "rich": "cli",
+    "matplotlib": "plots",
+    "tensorboard": "train",
+    "sklearn": "sklearn",
+    "distributed": "dask",
+}
 
 
 def main() -> None:

@@ -56,11 +56,29 @@ def solve(
     cheap: Annotated[bool, typer.Option("--cheap", help="A cheaper guarantee: one method at a time.")] = False,
     device: Device = "auto",
     dtype: Dtype = "auto",
-    out: Annotated[Path, typer.Option(metavar="FILE.npz", help="Where the solutions go.")] = Path("solutions.npz"),
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE.npz", help="Where the solutions go; solutions.npz by default.")
+    ] = None,
     csv: Annotated[Path | None, typer.Option(metavar="FILE.csv", help="A line for each problem, too.")] = None,
+    shards: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Any number of problems: files, a directory of them, or large .npy, into DIR shard by shard.",
+        ),
+    ] = None,
+    dask: Annotated[bool, typer.Option("--dask", help="With --shards: on all cores, by local Dask workers.")] = False,
+    scheduler: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="With --shards: on the Dask cluster of this scheduler.")
+    ] = None,
+    chunk: Annotated[
+        int | None, typer.Option(min=1, help="With --shards: problems solved at a time; by memory by default.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Solve the problems of a file, each with a certificate.
+
+    With --shards, an interrupted run goes on when the same command is given again.
 
     Exit codes:
     0 every problem converged
@@ -74,9 +92,32 @@ def solve(
     if cheap and not certify:
         raise InputError("--cheap and --no-certify are given; choose one")
     request = Request(optimizer, tol, max_iter, "cheap" if cheap else certify, choices.chosen_device(device))
-    choices.require_writable([out, csv], files)
-    loaded = choices.loaded(files, kind, lam, lam_ratio, target, dtype)
-    run(loaded, request, out, csv, as_json=json)
+    if shards is None:
+        if dask or scheduler or chunk:
+            raise InputError("--dask, --scheduler and --chunk go with --shards DIR; give it too")
+        solutions = out or Path("solutions.npz")
+        choices.require_writable([solutions, csv], files)
+        loaded = choices.loaded(files, kind, lam, lam_ratio, target, dtype)
+        run(loaded, request, solutions, csv, as_json=json)
+        return
+    if out or csv or target:
+        raise InputError("--out, --csv and --target do not go with --shards; leave them out")
+    if dask and scheduler:
+        raise InputError("--dask and --scheduler are given; choose one")
+    from sureprox.cli.solve_many import run as run_many
+
+    run_many(
+        files,
+        request,
+        shards,
+        cluster="local" if dask else scheduler,
+        chunk=chunk,
+        as_json=json,
+        kind=kind,
+        lam=choices.numbers("--lam", lam),
+        lam_ratio=choices.numbers("--lam-ratio", lam_ratio),
+        dtype=choices.chosen_dtype(dtype),
+    )
 
 
 def advise(

@@ -64,7 +64,8 @@ def run(loaded: Loaded, request: Request, out: Path, table: Path | None, *, as_j
             if "memory" not in str(error):
                 raise
             raise InputError(
-                f"{problem.batch:,} problems do not fit in the memory of {request.device.type}; solve fewer at a time"
+                f"{problem.batch:,} problems do not fit in the memory of {request.device.type}; "
+                "solve them in chunks: --shards DIR"
             ) from None
         seconds = time.perf_counter() - began
     write_atomically(out, npz(solution, problem, request.tol))

@@ -4,6 +4,6 @@ What a file declares is compared with the bytes it has before memory is taken fo
 an `InputError` of one line.
 """
 
-from sureprox.problem_files.read import Kind, Loaded, read_problem
+from sureprox.problem_files.read import Kind, Loaded, from_arrays, read_problem
 
-__all__ = ["Kind", "Loaded", "read_problem"]
+__all__ = ["Kind", "Loaded", "from_arrays", "read_problem"]

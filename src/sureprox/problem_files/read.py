@@ -1,7 +1,7 @@
 """`read_problem`: from files to a checked batch of problems."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from sureprox.errors import InputError
 from sureprox.problem_files.csv_files import read_csv
-from sureprox.problem_files.limits import Array
+from sureprox.problem_files.limits import Array, numbers
 from sureprox.problem_files.matlab_files import read_mat
 from sureprox.problem_files.numpy_files import read_npy, read_npz
 from sureprox.problems import Problem, lasso, logistic
@@ -64,8 +64,34 @@ def read_problem(
     if lam is not None and lam_ratio is not None:
         raise InputError("lam and lam_ratio are both given; choose one")
     source = " and ".join(file.name for file in files)
-    arrays = _read(files, chosen, target)
-    found = _decided(arrays, chosen, source)
+    return _loaded(_read(files, chosen, target), chosen, lam, lam_ratio, dtype, source)
+
+
+def from_arrays(
+    arrays: Mapping[str, Any],
+    *,
+    kind: Kind | str | None = None,
+    lam: Any = None,
+    lam_ratio: Any = None,
+    dtype: torch.dtype | None = None,
+    source: str = "the arrays",
+) -> Loaded:
+    """The problems in arrays named as in a file: A, b or y, lam, x0. Options as in `read_problem`."""
+    if unknown := [name for name in arrays if name not in KEYS]:
+        raise InputError(f"{source}: there is an array {unknown[0]!r}; known are {', '.join(KEYS)}")
+    if "A" not in arrays:
+        raise InputError(f"{source}: there is no 'A'; LASSO needs A, b, lam, logistic problems A, y, lam")
+    if lam is not None and lam_ratio is not None:
+        raise InputError("lam and lam_ratio are both given; choose one")
+    plain = {name: value.detach().cpu() if isinstance(value, Tensor) else value for name, value in arrays.items()}
+    read = {name: numbers(f"{name} of {source}", np.asarray(value)) for name, value in plain.items()}
+    return _loaded(read, _kind(kind), lam, lam_ratio, dtype, source)
+
+
+def _loaded(
+    arrays: dict[str, Array], kind: Kind | None, lam: Any, lam_ratio: Any, dtype: torch.dtype | None, source: str
+) -> Loaded:
+    found = _decided(arrays, kind, source)
     if TARGETS[found] not in arrays:
         raise InputError(f"{source} has no {TARGETS[found]!r}; {found.value} problems need A, {TARGETS[found]}, lam")
     try:

@@ -1,0 +1,103 @@
+"""Work on several processes or machines: a thin layer over Dask, an extra (`sureprox[dask]`)."""
+
+import contextlib
+import logging
+import os
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import Any, TypeVar
+
+from sureprox.errors import InputError, SureproxError
+
+Item = TypeVar("Item")
+Value = TypeVar("Value")
+
+AHEAD = 3  # tasks for each thread of the cluster that are under way at a time
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@contextlib.contextmanager
+def connected(cluster: Any) -> Iterator[Any]:
+    """A Dask client of `cluster`: "local", the address of a scheduler, a Dask cluster or a client; None for none.
+
+    "local" starts a process of one thread for each core, and ends them afterwards. A client that was given stays open.
+    """
+    if cluster is None:
+        yield None
+        return
+    try:
+        import distributed
+    except ModuleNotFoundError:
+        raise InputError("cluster needs Dask, which is not installed; run: pip install 'sureprox[dask]'") from None
+    if isinstance(cluster, distributed.Client):
+        yield cluster
+        return
+    if not isinstance(cluster, str) and not hasattr(cluster, "scheduler_address"):
+        raise InputError(f"cluster is a {type(cluster).__name__}; pass 'local', an address or a Dask client")
+    with contextlib.ExitStack() as opened:
+        if cluster == "local":
+            cluster = opened.enter_context(
+                distributed.LocalCluster(
+                    n_workers=cores(),
+                    threads_per_worker=1,
+                    dashboard_address=None,
+                    memory_limit=None,  # chunks are sized to fit; Dask would stop and move work on its own estimate
+                    silence_logs=logging.CRITICAL,
+                )
+            )
+        try:
+            yield opened.enter_context(distributed.Client(cluster))
+        except (OSError, ValueError) as error:
+            if isinstance(error, SureproxError) or not isinstance(cluster, str):
+                raise
+            raise InputError(f"cluster {cluster!r} cannot be reached: {' '.join(str(error).split())[:160]}") from None
+
+
+def map_on(
+    cluster: Any, function: Callable[[Item], Value], items: Iterable[Item], *, ahead: int = AHEAD
+) -> Iterator[Value]:
+    """function(item) for every item, in order, on a cluster as in `solve_many`; here, one by one, if that is None.
+
+    At most `ahead` items for each thread of the cluster are under way, so that any number of items passes through
+    bounded memory. The tasks of a worker that dies are done again by others: give a `function` that may be called
+    twice. An error in the function is raised here.
+    """
+    with connected(cluster) as client:
+        if client is None:
+            yield from map(function, items)
+            return
+        yield from _submitted(client, function, iter(items), ahead)
+
+
+def _submitted(client: Any, function: Callable[[Item], Value], items: Iterator[Item], ahead: int) -> Iterator[Value]:
+    from distributed.scheduler import KilledWorker
+
+    waiting: deque[Any] = deque()
+
+    def submit(count: int) -> None:
+        for item in islice(items, count):
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "Sending large graph")  # problems of a generator are what is sent
+                waiting.append(client.submit(function, item, pure=False))
+
+    try:
+        submit(max(1, ahead * sum(client.nthreads().values())))
+        while waiting:
+            try:
+                value = waiting[0].result()
+            except KilledWorker as error:
+                raise SureproxError(
+                    f"a task was given up after its worker died {error.allowed_failures + 1} times; "
+                    "is its chunk too large for the memory of a worker?"
+                ) from None
+            waiting.popleft().release()
+            submit(1)
+            yield value
+    finally:
+        client.cancel(list(waiting))

@@ -1,0 +1,115 @@
+"""One part: load it, solve it chunk by chunk, write its shard. Runs here or on a worker."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from sureprox.errors import InputError
+from sureprox.many.memory import Needed, free_memory, memory_needed
+from sureprox.many.parts import Part
+from sureprox.many.shards import Shards
+from sureprox.many.solved import Solved, joined, largest_relative
+from sureprox.optimizers import Optimizer
+from sureprox.problems import Problem
+from sureprox.solve import solve
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How every part is solved; `options` go to `solve`."""
+
+    optimizer: Optimizer[Any] | str | None
+    options: dict[str, Any]  # max_iter, tol, certify, ...
+    device: str | None = None
+    chunk: int | None = None
+    memory: int | None = None
+    threads: int | None = None  # of torch, in a process that has several beside it
+    out: Path | None = None
+
+
+@dataclass(frozen=True)
+class Task:
+    index: int
+    part: Part
+    settings: Settings
+
+
+@dataclass(frozen=True)
+class Done:
+    """What is known of a shard without opening it."""
+
+    index: int
+    counts: dict[str, int]
+    worst: float  # largest gap relative to the objective; infinite where none is known
+    solved: Solved | None = None  # None: it is in the shard
+
+    @property
+    def size(self) -> int:
+        return sum(self.counts.values())
+
+
+def solve_part(task: Task) -> Done:
+    """Solve a part, unless its shard is there: a worker may die between writing and saying so."""
+    settings = task.settings
+    shards = None if settings.out is None else Shards(settings.out)
+    if shards is not None and shards.path(task.index).exists():
+        return found(shards, task.index)
+    if settings.threads is not None:
+        torch.set_num_threads(settings.threads)
+    try:
+        solved = _solved(task)
+    except InputError as error:
+        raise InputError(f"shard {task.index}: {error}") from None
+    if shards is None:
+        return described(solved, keep=True)
+    shards.write(task.index, solved, task.part.label)
+    return described(solved, keep=False)
+
+
+def found(shards: Shards, index: int) -> Done:
+    """The same from a shard that was written before."""
+    return described(shards.read(index), keep=False)
+
+
+def _solved(task: Task) -> Solved:
+    settings = task.settings
+    problem, x0 = task.part.load()
+    if x0 is not None:
+        x0 = problem.start(x0)
+    device = torch.device(settings.device or problem.device)
+    size = fitting(problem, settings, device) if problem.selectable else problem.batch
+    solutions = []
+    for start in range(0, problem.batch, size):
+        piece, begin = problem, x0
+        if size < problem.batch:
+            index = torch.arange(start, min(start + size, problem.batch), device=problem.device)
+            piece, begin = problem.select(index), None if x0 is None else x0[index]
+        begin = None if begin is None else begin.to(device)
+        solution = solve(piece.to(device=device), settings.optimizer, begin, **settings.options)
+        solutions.append(solution)
+    return joined(solutions, task.index)
+
+
+_needed: dict[tuple[object, ...], Needed] = {}
+
+
+def fitting(problem: Problem, settings: Settings, device: torch.device) -> int:
+    """The number given, or what `memory` allows."""
+    if settings.chunk is not None:
+        return settings.chunk
+    certify = settings.options.get("certify", True)
+    optimizer = settings.optimizer
+    shapes = tuple((tuple(value.shape[1:]), value.ndim) for value in problem.tensors())
+    kind = optimizer if isinstance(optimizer, str | None) else type(optimizer)
+    key = (type(problem.f), type(problem.r), shapes, problem.n, problem.dtype, device, kind, certify)
+    if key not in _needed:
+        few = problem.select(torch.zeros(1, dtype=torch.int64, device=problem.device)).to(device=device)
+        _needed[key] = memory_needed(few, optimizer, certify)
+    return _needed[key].fit(free_memory(device) if settings.memory is None else settings.memory)
+
+
+def described(solved: Solved, *, keep: bool) -> Done:
+    worst = largest_relative(solved.gap, solved.objective)
+    return Done(solved.index, dict(solved.counts), worst, solved if keep else None)
