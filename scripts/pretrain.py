@@ -29,14 +29,14 @@ LASSO = (
     "(LassoMixture). "
 )
 LOGISTIC = (
-    "Mixture: normal entries, AR(1) columns, a rank-one factor; 32 to 768 rows for 64 columns; half with noise, a quarter "
-    "with rare or frequent ones; lam from 0.01 to 0.6 of its largest value; starts zero, normal, moved by up to 20 "
+    "Mixture: normal entries, AR(1) columns, a rank-one factor; 32 to 768 rows for 64 columns; half with noise, a "
+    "quarter with rare or frequent ones; lam from 0.01 to 0.6 of its largest value; starts zero, normal, moved by up to 20 "
     "(LogisticMixture). "
 )
 NOTES = {  # what a card says of the training and of where the weights are weakest (records/battery/seeds-*)
     "sure/lasso": LASSO
-    + "Weakest on tall, well-conditioned problems (2000 x 500: 1.6 times fewer iterations than restarted FISTA), nearly "
-    "dense solutions and column norms over two decades (2.4 times).",
+    + "Weakest on tall, well-conditioned problems (2000 x 500: 1.6 times fewer iterations than restarted FISTA), "
+    "nearly dense solutions and column norms over two decades (2.4 times).",
     "sure/lasso-light": LASSO
     + "Weakest on tall, well-conditioned problems (2000 x 500: 1.6 times fewer iterations than restarted FISTA); far "
     "starts take twice the iterations of sure/lasso.",
