@@ -68,7 +68,7 @@ def save(optimizer: LearnedOptimizer[Any], path: str | Path, **about: Any) -> Ca
 
 def load(name: str | Path, device: torch.device | str = "cpu") -> LearnedOptimizer[Any]:
     """A pretrained optimizer by name (see `pretrained`), or one saved with `save` by path, ready for inference."""
-    stem = _find(name)
+    stem = locate(name)
     card = read_card(stem)
     data = _read(stem.with_name(stem.name + ".safetensors"))
     if card.sha256 and hashlib.sha256(data).hexdigest() != card.sha256:
@@ -90,7 +90,7 @@ def _identity(kind: Any, arguments: Any) -> dict[str, str]:
 
 def read_card(name: str | Path) -> Card:
     """The card of a pretrained optimizer or of a saved one."""
-    stem = _find(name)
+    stem = locate(name)
     text = _read(stem.with_name(stem.name + ".json"))
     try:
         content = json.loads(text)
@@ -185,7 +185,7 @@ def _stem(path: Path) -> Path:
     return path.with_suffix("") if path.suffix in (".safetensors", ".json") else path
 
 
-def _find(name: str | Path) -> Path:
+def locate(name: str | Path) -> Path:
     """The path without suffix: a file of the user's, or a pretrained name."""
     stem = _stem(Path(name))
     if os.path.isfile(f"{stem}.safetensors"):  # not Path.is_file, which fails on names no file can have
@@ -198,6 +198,18 @@ def _find(name: str | Path) -> Path:
         )
     listed = ", ".join(pretrained()) or "none"
     raise WeightsError(f"no model {str(name)!r}; pretrained are {listed}; or pass the path of a .safetensors file")
+
+
+def stamp(stem: Path) -> tuple[int, ...]:
+    """Changes whenever the weights or the card at `stem` are written anew."""
+    found: list[int] = []
+    for suffix in (".safetensors", ".json"):
+        try:
+            status = os.stat(f"{stem}{suffix}")
+        except OSError:
+            continue  # reading it will say so
+        found += (status.st_ino, status.st_mtime_ns, status.st_size)
+    return tuple(found)
 
 
 def _read(path: Path) -> bytes:
