@@ -1,6 +1,8 @@
 """Spoil good files and read them, in a process of its own with little memory: what is not a clear error is listed.
 
-    python tests/hostile/fuzz.py COUNT OUT.json [READER CASE]     (a reader and a case: that one, with its traceback)
+    PYTHONPATH=tests python tests/hostile/fuzz.py COUNT OUT.json [READER CASE]
+
+With a reader and the number of a case: that one alone, with its traceback.
 
 Guarded against: other exceptions than `SureproxError`, messages of several lines or with control characters, warnings,
 memory beyond `MEMORY`, more than `SECONDS` for a file, processes started, pickles that name a class, files opened for
@@ -23,18 +25,17 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parent)]
-
 import torch
-
 from mutate import mutated
 from readers import Reader, readers
+
 from sureprox import SureproxError
 
 MEMORY = 2**30  # bytes beyond what the process has after its imports
 SECONDS = 20
 LONGEST = 2000  # characters of a message
-FORBIDDEN = ("os.system", "os.exec", "os.posix_spawn", "os.fork", "subprocess.Popen", "pickle.find_class", "socket.connect")
+FORBIDDEN = {"os.system", "os.exec", "os.posix_spawn", "os.fork", "subprocess.Popen"}
+FORBIDDEN |= {"pickle.find_class", "socket.connect"}
 
 
 class Guard:
@@ -51,8 +52,9 @@ class Guard:
         if event in FORBIDDEN:
             self.seen.append(f"{event} {str(arguments)[:200]}")
         elif event == "open" and isinstance(arguments[0], str | bytes) and _writes(arguments[1], arguments[2]):
-            if not os.fsdecode(arguments[0]).startswith(self.inside):
-                self.seen.append(f"open for writing: {arguments[0]!r}")
+            path = os.path.abspath(os.fsdecode(arguments[0]))
+            if not path.startswith(self.inside + os.sep):
+                self.seen.append(f"open for writing: {path}")
 
     @contextlib.contextmanager
     def around(self, directory: Path):

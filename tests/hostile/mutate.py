@@ -12,7 +12,8 @@ from typing import Any
 HUGE = (0, 1, 127, 128, 255, 2**15, 2**16 - 1, 2**31 - 1, 2**31, 2**32 - 1, 2**48, 2**63 - 1, 2**63, 2**64 - 1)
 NUMBERS = ("-1", "0", "1e999", "-1e999", "1e-999", "nan", "NaN", "Infinity", "-Infinity", "9" * 30, "9" * 5000, "1_0",
            "0x10", "1e5", "99999999999", "-0.0", "true", "null", '""', "[]", "{}", "1.5")  # fmt: skip
-ODD = ("\x00", "\u202e", "\ud7ff", "\ufeff", "\u2028", "\x85", "\x1b[31m", "\U0001f4a3", "é", "\r", "\n", "\t", "'", '"',
+ODD = ("\x00", "\u202e",
+        "\ud7ff", "\ufeff", "\u2028", "\x85", "\x1b[31m", "\U0001f4a3", "é", "\r", "\n", "\t", "'", '"',
        "\\", "../../etc/passwd", "/", "%s%n", "{0}", "\u0660")  # fmt: skip
 VALUES: tuple[Any, ...] = (None, True, False, 0, -1, 1, 2**70, -(2**70), 10**400, 1e308, -1e308, float("nan"),
                            float("inf"), -0.0, "", "x", "\x00", "\x1b[31m", "nan", "../../x", [], {}, [[]], [None],
@@ -31,7 +32,16 @@ def _fitting(data: bytes) -> list[Callable[..., bytes]]:
     if data[:2] == b"PK":
         return [*raw, inside_zip, inside_zip, inside_zip, rename_in_zip]
     if _is_text(data[:4000]):
-        return [*raw[:4], number, number, number, odd, nest, swap_lines, *([json_node] * 5 if data[:1] in b"[{" else [])]
+        return [
+            *raw[:4],
+            number,
+            number,
+            number,
+            odd,
+            nest,
+            swap_lines,
+            *([json_node] * 5 if data[:1] in b"[{" else []),
+        ]
     if data[8:9] == b"{":
         return [*raw, safetensors_header, safetensors_header, safetensors_header]
     return raw
@@ -67,7 +77,7 @@ def length_field(data: bytes, chance: random.Random, others: list[bytes]) -> byt
     """Some bytes become an extreme whole number, as if they were a length, a count or an offset."""
     size = chance.choice((1, 2, 4, 8))
     value = (chance.choice(HUGE) % 2 ** (8 * size)).to_bytes(size, chance.choice(("little", "big")))
-    place = _place(data, chance) // chance.choice((1, size)) * 1
+    place = _place(data, chance)
     return data[:place] + value + data[place + size :]
 
 

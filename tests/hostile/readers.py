@@ -17,6 +17,7 @@ import torch
 import sureprox as sp
 from report_cases import write_all
 from sureprox.evaluation.battery_records import read_records
+from sureprox.evaluation.datasets import _kept
 from sureprox.evaluation.record_files import read_curve, read_figure, read_tuning, write_curve, write_tuning
 from sureprox.evaluation.records import TuningRecord
 from sureprox.optimizers import from_released, read_card
@@ -24,8 +25,7 @@ from sureprox.problem_files import read_problem
 from sureprox.report.page import gather, page
 from sureprox.training import Recipe, TrainingConfig, read_recipe, train
 from sureprox.training.config import card_family
-from sureprox.training.curves import title
-from sureprox.training.events import read_log
+from sureprox.training.curves import draw
 from sureprox.training.unrolled import UnrolledRun
 from training_cases import CPU, LASSO, network, small_config
 
@@ -165,7 +165,13 @@ def _records(scratch: Path) -> list[Reader]:
         page(gather([path.parent]))
 
     def log(path: Path) -> None:
-        title(read_log(path))
+        draw(path, path.with_suffix(".png"))
+
+    def kept_optima(path: Path) -> None:
+        found = _kept(path, 3)
+        assert found is None or all(bool(torch.isfinite(value).all()) for value in found)
+
+    optima = _npz(np.savez, {"best": np.arange(3.0), "gap": np.zeros(3)})
 
     def seeds(*names: str) -> list[bytes]:
         return [(kept / name).read_bytes() for name in names]
@@ -173,6 +179,7 @@ def _records(scratch: Path) -> list[Reader]:
     return [
         Reader("curve", "curve.json", seeds("curve.json"), read_curve),
         Reader("tuning", "tuning.json", seeds("tuning.json"), read_tuning),
+        Reader("optima", "optima.npz", [optima], kept_optima, share=1),
         Reader("figure", "fig1.json", seeds("reproduction/fig1.json"), read_figure, share=1),
         Reader("battery", "battery.json", seeds("battery/battery.json"), read_records, share=1),
         Reader("log", "log.jsonl", seeds("training/run.jsonl"), log, share=1),

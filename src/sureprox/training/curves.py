@@ -1,13 +1,13 @@
 """The picture of a training run, drawn from its log."""
 
-import json
 import math
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sureprox.errors import InputError
+from sureprox.errors import InputError, SureproxError
+from sureprox.files import save_figure
 from sureprox.training.events import Event, read_log
 
 if TYPE_CHECKING:
@@ -21,13 +21,19 @@ WINDOWS = 60  # how many windows of the running median make up a run
 
 def draw(log: str | Path, out: str | Path) -> Path:
     """Loss, validation and learning rate against batches, from log.jsonl to a PNG; returns where that is."""
+    events = read_log(log)
+    try:
+        return _draw(events, log, Path(out))
+    except SureproxError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise InputError(f"{log} is not a training log: {type(error).__name__} {error}") from None
+
+
+def _draw(events: Sequence[Event], log: str | Path, target: Path) -> Path:
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
 
-    try:
-        events = read_log(log)
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{log} is not a training log: {error}") from None
     batches = [event for event in events if event["event"] == "batch"]
     validations = [event for event in events if event["event"] == "validation"]
     if not batches and not validations:
@@ -45,9 +51,7 @@ def draw(log: str | Path, out: str | Path) -> Path:
     bottom.xaxis.set_major_locator(MaxNLocator(integer=True))
     bottom.set_xlabel("batch")
     drawing.suptitle(title(events), fontsize=11)
-    target = Path(out)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    drawing.savefig(target)
+    save_figure(drawing, target)
     return target
 
 
