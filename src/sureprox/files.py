@@ -1,9 +1,12 @@
 """Writing files that are either whole or absent, and reading JSON that may be anything."""
 
+import glob
 import io
 import json
 import math
 import os
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,19 +18,34 @@ if TYPE_CHECKING:
 
 def write_atomically(path: Path, data: bytes) -> None:
     """All of `data` or nothing: written beside the target, synced, then moved over it. Makes the directory."""
-    scratch = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    write_together({path: data})
+
+
+def write_together(files: Mapping[Path, bytes]) -> None:
+    """Files that belong together: none is touched before all are safely written beside their places."""
+    scratches = {path: path.with_name(f".{path.name}.{os.getpid()}.tmp") for path in files}
+    path = next(iter(files))
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with scratch.open("wb") as file:
+        for path, data in files.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with scratches[path].open("wb") as file:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
+        for path, scratch in scratches.items():
             scratch.replace(path)
-        finally:
-            scratch.unlink(missing_ok=True)
     except OSError as error:
         raise cannot_write(path, error) from None
+    finally:
+        for scratch in scratches.values():
+            with suppress(OSError):
+                scratch.unlink(missing_ok=True)
+
+
+def remove_scratch(path: Path) -> None:
+    """Delete what processes that were killed while they wrote `path` have left beside it."""
+    for scratch in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
+        scratch.unlink(missing_ok=True)
 
 
 def cannot_write(path: Path, error: OSError) -> FileError:

@@ -115,7 +115,7 @@ def _kept(path: Path, count: int) -> tuple[Tensor, Tensor] | None:
         return None
     if any(value.shape != (count,) or value.dtype != np.float64 or not np.isfinite(value).all() for value in found):
         return None
-    return torch.from_numpy(found[0]), torch.from_numpy(found[1])
+    return torch.tensor(found[0]), torch.tensor(found[1])
 
 
 def _optimal_values(problem: Problem, device: torch.device) -> tuple[Tensor, Tensor]:

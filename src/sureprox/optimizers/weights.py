@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from sureprox.errors import WeightsError
-from sureprox.files import parse_json, write_atomically
+from sureprox.files import parse_json, write_together
 from sureprox.optimizers.ada_lista import AdaLISTA
 from sureprox.optimizers.black_box import L2ODM, RNNProp
 from sureprox.optimizers.go_math_l2o import GoMathL2O
@@ -45,7 +45,7 @@ class Card:
 
 
 def save(optimizer: LearnedOptimizer[Any], path: str | Path, **about: Any) -> Card:
-    """Write `path`.safetensors and `path`.json, each in one atomic step. `about` fills the fields of the `Card`."""
+    """Write `path`.safetensors and `path`.json, both or none. `about` fills the fields of the `Card`."""
     from safetensors.torch import save as serialise
 
     from sureprox._version import __version__
@@ -61,8 +61,8 @@ def save(optimizer: LearnedOptimizer[Any], path: str | Path, **about: Any) -> Ca
     made = {"optimizer": optimizer.kind, "arguments": optimizer.arguments, "sha256": hashlib.sha256(data).hexdigest()}
     card = Card(**(blank | about | made))
     text = json.dumps(asdict(card), indent=2, sort_keys=True) + "\n"  # before any file is touched: it may fail
-    write_atomically(target.with_name(target.name + ".safetensors"), data)
-    write_atomically(target.with_name(target.name + ".json"), text.encode())
+    names = (target.with_name(target.name + suffix) for suffix in (".safetensors", ".json"))
+    write_together(dict(zip(names, (data, text.encode()), strict=True)))
     return card
 
 

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from sureprox.circumstances import machine, today
 from sureprox.errors import TrainingError
+from sureprox.files import remove_scratch
 from sureprox.optimizers import LearnedOptimizer, save
 from sureprox.training.checkpoint import Checkpoint, Progress
 from sureprox.training.config import Recipe
@@ -230,6 +231,8 @@ class TrainingRun(ABC):
         ).save(self.out / "checkpoint.pt")
 
     def _resume(self) -> None:
+        if self.out is not None:
+            remove_scratch(self.out / "checkpoint.pt")
         if self.out is None or not (self.out / "checkpoint.pt").exists():
             return
         found = Checkpoint.load(self.out / "checkpoint.pt", self.recipe.as_dict())
