@@ -27,11 +27,8 @@ def build(kind: str, arguments: Mapping[str, Any]) -> LearnedOptimizer[Any]:
         raise WeightsError(f"arguments are {arguments!r}; they must be names and values")
     sizes = {name: value for name, value in arguments.items() if isinstance(value, int)}
     layers, width = sizes.pop("layers", 1), max(sizes.values(), default=1)
-    if (
-        layers > MOST_LAYERS
-        or width > LARGEST
-        or 10 * (1 if kind == AdaLISTA.kind else layers) * width**2 > MOST_WEIGHTS
-    ):
+    most = 10 * (1 if kind == AdaLISTA.kind else layers) * width**2
+    if layers > MOST_LAYERS or width > LARGEST or most > MOST_WEIGHTS:
         raise WeightsError(
             f"{kind} from {dict(arguments)} is too large to be built: at most {MOST_LAYERS} layers, sizes of {LARGEST} "
             f"and {MOST_WEIGHTS:,} weights"
