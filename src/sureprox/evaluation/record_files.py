@@ -96,6 +96,8 @@ def _curve(content: dict[str, Any], path: Path) -> CurveRecord:
     columns = {name: tuple(float(value) for value in content[name]) for name in DIGITS}
     if any(math.isnan(value) for column in columns.values() for value in column):
         raise RecordError(f"{path} has a curve with a gap that is not a number; delete it and run it again")
+    if not all(type(k) is int for k in content["iterations"]):
+        raise RecordError(f"{path} has iterations that are not whole numbers; delete it and run it again")
     pairs = tuple((int(k), int(count)) for k, count in content["nonfinite"])
     return CurveRecord(**(content | columns | {"iterations": tuple(content["iterations"]), "nonfinite": pairs}))
 

@@ -24,7 +24,7 @@ def build(kind: str, arguments: Mapping[str, Any]) -> LearnedOptimizer[Any]:
     if not isinstance(kind, str) or kind not in KINDS:
         raise WeightsError(f"optimizer is {kind!r}; known are {', '.join(sorted(KINDS))}")
     if not isinstance(arguments, Mapping):
-        raise WeightsError(f"arguments are {arguments!r}; they must be names and values")
+        raise WeightsError(f"{kind} cannot be built from {arguments!r}; its arguments are names and values")
     sizes = {name: value for name, value in arguments.items() if isinstance(value, int)}
     layers, width = sizes.pop("layers", 1), max(sizes.values(), default=1)
     most = 10 * (1 if kind == AdaLISTA.kind else layers) * width**2

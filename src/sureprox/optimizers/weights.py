@@ -22,8 +22,8 @@ from sureprox.optimizers.learned import LearnedOptimizer
 
 PRETRAINED = Path(__file__).parent / "pretrained"
 FORMAT = 1
-CARD_TYPES: dict[str, type] = dict.fromkeys(("arguments", "family", "training", "metrics"), dict)
-CARD_TYPES |= dict.fromkeys(("optimizer", "version", "date", "notes", "sha256"), str)
+CARD_TYPES: dict[str, type] = dict.fromkeys(("family", "training", "metrics"), dict)
+CARD_TYPES |= dict.fromkeys(("version", "date", "notes", "sha256"), str)
 CALLED: dict[type, str] = {dict: "an object", str: "text"}
 
 

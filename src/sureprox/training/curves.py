@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 # Okabe and Ito's palette, which colour-blind readers can tell apart
 LOSS, VALIDATION, BEST, FAILED = "#0072B2", "#000000", "#009E73", "#D55E00"
+SHOWN = 1e100  # larger losses are left out
 WIDE = 10.0  # ratio of largest to smallest loss from which the axis is logarithmic
 WINDOWS = 60  # how many windows of the running median make up a run
 
@@ -36,6 +37,8 @@ def _draw(events: Sequence[Event], log: str | Path, target: Path) -> Path:
 
     batches = [event for event in events if event["event"] == "batch"]
     validations = [event for event in events if event["event"] == "validation"]
+    if not all(isinstance(event["batch"], int) and 0 <= event["batch"] < 2**53 for event in (*batches, *validations)):
+        raise InputError(f"{log} is not a training log: a batch has no number")
     if not batches and not validations:
         raise InputError(f"{log} holds no batch yet; there is nothing to draw")
     drawing = Figure(figsize=(8, 5.4), dpi=150, layout="constrained")
@@ -109,7 +112,7 @@ def _draw_losses(panel: "Axes", batches: Sequence[Event], validations: Sequence[
 
 
 def _draw_rate(panel: "Axes", batches: Sequence[Event]) -> None:
-    rates = [event["rate"] for event in batches]
+    rates = [_number(event["rate"]) for event in batches]
     panel.step([event["batch"] for event in batches], rates, where="mid", color=LOSS, linewidth=1.8)
     if rates and max(rates) > min(rates) > 0:
         panel.set_yscale("log")
@@ -118,4 +121,5 @@ def _draw_rate(panel: "Axes", batches: Sequence[Event]) -> None:
 
 
 def _number(value: float | None) -> float:
-    return math.nan if value is None else value
+    """A gap in the line where there is no number, or one that no axis can show."""
+    return math.nan if value is None or abs(value) > SHOWN else value

@@ -141,9 +141,16 @@ def _audit(path: Path) -> dict[str, Any]:
         return dict(content)
 
 
+def _events(path: Path) -> list[Event]:
+    try:
+        return read_log(path)
+    except InputError as error:
+        raise RecordError(str(error)) from None
+
+
 def _log(path: Path) -> list[Event]:
     with reading(path, "a training run"):
-        events = read_log(path)
+        events = _events(path)
         if events and events[0]["event"] != "start":  # a run that has just begun may have written nothing yet
             raise ValueError("its first line is not the start of a run")
         return events
