@@ -1,15 +1,18 @@
 # make demo and make test do all their own set-up, in .venv; nothing else on the machine is touched.
 PYTHON ?= python3
 VENV ?= .venv
+MINUTES ?= 60
 BIN := $(VENV)/bin
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e
 
-.PHONY: help demo test lint docs format bench clean
+.PHONY: help demo test harden vulnerabilities lint docs format bench clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo    race the optimizers on the LASSO problems of the paper; table here, figure in out/demo.png"
 	@echo "make test    lint, types, import rules, documentation and the test suite"
+	@echo "make harden  fault, fuzz and endurance tests at their full counts (about 1 h 30 on 2 cores)"
+	@echo "make vulnerabilities  ask whether any pinned version has a known one (needs a network)"
 	@echo "make lint    everything in make test but the documentation and the test suite"
 	@echo "make docs    build the documentation, out/docs/index.html; a warning is an error"
 	@echo "make format  let ruff format and fix what it can"
@@ -22,6 +25,16 @@ demo: $(VENV)/.installed-demo
 test: lint docs
 	@echo "pytest"
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2
+
+harden: $(VENV)/.installed-dev
+	@echo "faults and hostile input, full counts"
+	@SUREPROX_HARDEN=full OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q tests/faults tests/hostile
+	@$(MAKE) --no-print-directory vulnerabilities
+	@echo "endurance, $(MINUTES) minutes"
+	@OMP_NUM_THREADS=1 $(BIN)/python benchmarks/endurance.py --minutes $(MINUTES)
+
+vulnerabilities: $(VENV)/.installed-dev
+	@$(BIN)/python scripts/vulnerabilities.py || [ $$? -eq 3 ]
 
 lint: $(VENV)/.installed-dev
 	@echo "ruff"

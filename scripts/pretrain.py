@@ -30,8 +30,8 @@ LASSO = (
 )
 LOGISTIC = (
     "Mixture: normal entries, AR(1) columns, a rank-one factor; 32 to 768 rows for 64 columns; half with noise, a "
-    "quarter with rare or frequent ones; lam from 0.01 to 0.6 of its largest value; starts zero, normal, moved by up to 20 "
-    "(LogisticMixture). "
+    "quarter with rare or frequent ones; lam from 0.01 to 0.6 of its largest value; starts zero, normal, moved by "
+    "up to 20 (LogisticMixture). "
 )
 NOTES = {  # what a card says of the training and of where the weights are weakest (records/battery/seeds-*)
     "sure/lasso": LASSO

@@ -31,6 +31,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.skip(reason="no CUDA device here"))
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What the hardening tests have counted, which `-q` would hide."""
+    reports = (report for kind in ("passed", "failed") for report in terminalreporter.stats.get(kind, []))
+    told = [value for report in reports for name, value in report.user_properties if name == "hardening"]
+    if told:
+        terminalreporter.section("hardening")
+        for line in told:
+            terminalreporter.write_line(line)
+
+
 @pytest.fixture
 def generator() -> torch.Generator:
     return torch.Generator().manual_seed(0)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from sureprox.optimizers import LearnedOptimizer, Optimizer, State
-from sureprox.optimizers.weights import build
+from sureprox.optimizers.kinds import build
 from sureprox.problems import LassoFamily, LeastSquares, LogisticFamily, Problem
 from sureprox.training import LayerwiseConfig, Recipe, TrainingConfig
 from sureprox.training.checkpoint import Checkpoint

@@ -1,5 +1,6 @@
 """Where, when and with what something was measured."""
 
+import os
 import platform
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -13,6 +14,16 @@ from sureprox._version import __version__
 def machine(device: torch.device) -> str:
     """The name of the GPU, or the kind of CPU."""
     return torch.cuda.get_device_name(device) if device.type == "cuda" else f"CPU {platform.machine()}"
+
+
+def memory_of(device: torch.device) -> int | None:
+    """Bytes of memory that the device has in all; None where that is not known."""
+    if device.type == "cuda":
+        return int(torch.cuda.get_device_properties(device).total_memory)
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return None
 
 
 def today() -> str:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from sureprox.errors import InputError
+from sureprox.files import save_figure
 from sureprox.optimizers import FISTA, ISTA, Optimizer, load, pretrained
 from sureprox.problems import LassoFamily
 from sureprox.problems.families import Family
@@ -174,8 +175,7 @@ def figure(curves: Sequence[Curve], path: Path, title: str) -> None:
     handles, labels = panels[0].get_legend_handles_labels()
     drawing.legend(handles, labels, loc="outside lower center", ncols=min(5, len(labels)), frameon=False)
     drawing.suptitle(title, fontsize=12)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    drawing.savefig(path)
+    save_figure(drawing, path)
 
 
 def _first_above(curve: Curve) -> int | None:

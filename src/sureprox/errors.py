@@ -1,12 +1,32 @@
 """One exception root, so that a caller can catch everything this package says with one name."""
 
+LONGEST = 1000  # characters of a message; the middle of a longer one is left out
+
 
 class SureproxError(Exception):
-    """Root of every error raised on purpose by sureprox. The message is one line: what, got, what to do."""
+    """Root of every error raised on purpose by sureprox. The message is one line: what, got, what to do.
+
+    It may quote what stands in a file, so it is made printable and short here, whatever that is.
+    """
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(one_line(message))
+
+
+def one_line(text: str) -> str:
+    """`text` without line breaks, with what cannot be printed escaped, and not longer than `LONGEST`."""
+    if len(text) > LONGEST:
+        text = f"{text[: LONGEST * 2 // 3]} ... {text[-(LONGEST // 6) :]}"
+    line = " ".join(text.splitlines())
+    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in line)
 
 
 class InputError(SureproxError, ValueError):
     """A problem, a starting point or an argument that cannot be used."""
+
+
+class FileError(SureproxError, OSError):
+    """A file that cannot be written. What was there before is as it was."""
 
 
 class WeightsError(SureproxError, ValueError):

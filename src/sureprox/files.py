@@ -1,17 +1,79 @@
-"""Writing files that are either whole or absent."""
+"""Writing files that are either whole or absent, and reading JSON that may be anything."""
 
+import glob
+import io
+import json
+import math
 import os
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sureprox.errors import FileError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """All of `data` or nothing: written beside the target, synced, then moved over it."""
-    scratch = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    """All of `data` or nothing: written beside the target, synced, then moved over it. Makes the directory."""
+    write_together({path: data})
+
+
+def write_together(files: Mapping[Path, bytes]) -> None:
+    """Files that belong together: none is touched before all are safely written beside their places."""
+    scratches = {path: path.with_name(f".{path.name}.{os.getpid()}.tmp") for path in files}
+    path = next(iter(files))
     try:
-        with scratch.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        scratch.replace(path)
+        for path, data in files.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with scratches[path].open("wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+        for path, scratch in scratches.items():
+            scratch.replace(path)
+    except OSError as error:
+        raise cannot_write(path, error) from None
     finally:
+        for scratch in scratches.values():
+            with suppress(OSError):
+                scratch.unlink(missing_ok=True)
+
+
+def remove_scratch(path: Path) -> None:
+    """Delete what processes that were killed while they wrote `path` have left beside it."""
+    for scratch in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
         scratch.unlink(missing_ok=True)
+
+
+def cannot_write(path: Path, error: OSError) -> FileError:
+    return FileError(f"cannot write {path}: {error.strerror or error}; free or choose another place and try again")
+
+
+def save_figure(figure: "Figure", path: Path, **options: Any) -> None:
+    """A picture that is either whole or absent, in the format that the name ends with."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format=path.suffix.removeprefix(".") or "png", **options)
+    write_atomically(path, buffer.getvalue())
+
+
+def parse_json(text: str | bytes, finite: bool = True) -> Any:
+    """What the JSON says; whatever is wrong with it is a ValueError. `finite`: so are NaN and infinite numbers."""
+    checks: dict[str, Any] = {"parse_constant": _refused, "parse_float": _finite} if finite else {}
+    try:
+        return json.loads(text, **checks)
+    except RecursionError:
+        raise ValueError("it is nested too deep") from None
+
+
+def _refused(constant: str) -> None:
+    raise ValueError(f"{constant} is not a number of JSON")
+
+
+def _finite(digits: str) -> float:
+    value = float(digits)
+    if not math.isfinite(value):
+        raise ValueError(f"{digits[:20]} is too large a number")
+    return value

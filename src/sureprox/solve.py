@@ -1,7 +1,8 @@
 """`solve`: stopping, certificates, status and history around the one loop of the project."""
 
 from collections.abc import Callable
-from functools import cache
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -11,6 +12,7 @@ import torch
 from sureprox.backends import Accelerated
 from sureprox.errors import InputError
 from sureprox.optimizers import FISTA, Certified, CertifiedCheap, Optimizer, load
+from sureprox.optimizers.weights import locate, stamp
 from sureprox.problems import L1, LeastSquares, Logistic, Problem
 from sureprox.run import Run, iterate
 from sureprox.solution import RECORDS, Progress, Solution, Status
@@ -18,6 +20,7 @@ from sureprox.stopping import StoppingRule
 
 __all__ = ["Progress", "Solution", "Status", "default_optimizer", "iterate", "solve"]
 
+LOADED = 64  # optimizers by name or path that are kept in memory
 
 _compiled: WeakKeyDictionary[Optimizer[Any], dict[bool | str, Optimizer[Any]]] = WeakKeyDictionary()
 
@@ -30,13 +33,18 @@ def default_optimizer(problem: Problem) -> Optimizer[Any]:
     family = {LeastSquares: "lasso", Logistic: "logistic"}.get(type(problem.f))
     if family is None or not isinstance(problem.r, L1):
         return FISTA(restart=True)
-    return _loaded(f"sure/{family}", problem.device)
+    return _named(f"sure/{family}", problem.device)
 
 
-@cache
-def _loaded(name: str, device: torch.device) -> Optimizer[Any]:
-    """A pretrained optimizer, read once: nobody else can change it."""
-    return load(name, device=device)
+def _named(name: str, device: torch.device) -> Optimizer[Any]:
+    """The optimizer of this name or path, read again only if its files are others than last time."""
+    stem = locate(name)
+    return _loaded(stem, stamp(stem), device)
+
+
+@lru_cache(maxsize=LOADED)
+def _loaded(stem: Path, stamp: tuple[int, ...], device: torch.device) -> Optimizer[Any]:
+    return load(stem, device=device)
 
 
 def solve(
@@ -87,7 +95,7 @@ def solve(
     if optimizer is None:
         optimizer = default_optimizer(problem)
     elif isinstance(optimizer, str):
-        optimizer = _loaded(optimizer, problem.device)
+        optimizer = _named(optimizer, problem.device)
     start = problem.start(x0)
     if differentiable is None:
         differentiable = torch.is_grad_enabled() and (problem.requires_grad or start.requires_grad)

@@ -24,7 +24,7 @@ from optimizer_cases import (
     tensors,
 )
 from sureprox.optimizers import Activation, GoMathL2O, GradientMap, LearnedOptimizer, Optimizer, QShrink
-from sureprox.optimizers.weights import KINDS
+from sureprox.optimizers.kinds import KINDS
 from sureprox.problems import Penalty, Problem, Smooth
 
 PAIRS = [pytest.param(case, family, id=f"{case.name}-{family}") for case in CASES for family in case.families]

@@ -15,6 +15,7 @@ from safetensors.torch import save as write_tensors
 import sureprox as sp
 from helpers import refused
 from optimizer_cases import F64, M, calm, gap, path, seeded, small_problem, start_point
+from sureprox.files import write_atomically
 from sureprox.optimizers import L2ODM, L2OPA, AdaLISTA, GoMathL2O, RNNProp, from_released, read_card, weights
 
 MODELS = {
@@ -471,7 +472,7 @@ def test_the_file_is_complete_before_it_takes_its_name(tmp_path, monkeypatch):
         return move(self, target)
 
     monkeypatch.setattr(Path, "replace", watch)
-    weights.write_atomically(tmp_path / "file", b"all of it")
+    write_atomically(tmp_path / "file", b"all of it")
     assert seen == [(True, b"all of it", False, [9])]
     assert [p.name for p in tmp_path.iterdir()] == ["file"]
 

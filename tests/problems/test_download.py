@@ -2,7 +2,11 @@
 
 import hashlib
 import http.server
+import random
+import resource
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -29,6 +33,7 @@ class Server(http.server.ThreadingHTTPServer):
         self.content = CONTENT
         self.ranges = True  # whether it understands Range
         self.cut: int | None = None  # the connection is lost after so many bytes of an answer
+        self.pause: int | None = None  # it falls silent after so many bytes, with the connection open
         self.offset = 0  # a partial answer begins so many bytes too early
         self.status: int | None = None  # an error instead of an answer
         self.delay = 0.0
@@ -64,7 +69,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.send_response(200)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        self.wfile.write(body[: server.cut])
+        self.wfile.write(body[: server.cut if server.pause is None else server.pause])
+        while server.pause is not None:
+            time.sleep(0.01)
 
     def log_message(self, *args: object) -> None:
         pass
@@ -116,6 +123,60 @@ def test_an_interrupted_download_goes_on_where_it_stopped(server, cache):
     assert downloaded(FILE, server.url) == CONTENT
     assert server.asked == [None, "bytes=100000-", "bytes=200000-"]
     assert names(cache) == {FILE.name}
+
+
+def test_a_connection_lost_at_random_places_is_taken_up_each_time(server, cache):
+    chance = random.Random(0)
+    had = []
+    for _ in range(6):
+        server.cut = chance.randrange(1, 40_000)
+        refused(lambda: downloaded(FILE, server.url), "the connection was lost", "try again", error=DataError)
+        part = (cache / (FILE.name + ".part")).read_bytes()
+        assert part == CONTENT[: len(part)]
+        had.append(len(part))
+    assert had == sorted(set(had))  # every attempt adds to the one before
+    server.cut = None
+    assert downloaded(FILE, server.url) == CONTENT
+    assert server.asked == [None, *(f"bytes={size}-" for size in had)]
+    assert names(cache) == {FILE.name}
+
+
+KILLED = """
+import sys
+from sureprox.problems.download import DataFile, downloaded
+downloaded(DataFile("some.data", sys.argv[2]), sys.argv[1])
+"""
+
+
+def test_a_download_that_was_killed_goes_on(server, cache):
+    server.pause = 100_000  # the server falls silent there
+    with subprocess.Popen([sys.executable, "-c", KILLED, server.url, FILE.sha256]) as process:
+        part = cache / (FILE.name + ".part")
+        until = time.monotonic() + 60
+        while not (part.exists() and part.stat().st_size) and time.monotonic() < until:
+            time.sleep(0.01)
+        process.kill()
+    kept = part.read_bytes()
+    assert 0 < len(kept) <= 100_000
+    assert kept == CONTENT[: len(kept)]
+    assert names(cache) == {part.name}
+    server.pause = None
+    assert downloaded(FILE, server.url) == CONTENT
+    assert server.asked == [None, f"bytes={len(kept)}-"]
+    assert names(cache) == {FILE.name}
+
+
+def test_a_full_disk_keeps_what_was_downloaded(server, cache):
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
+    try:
+        refused(lambda: downloaded(FILE, server.url), "cannot download", "too large", error=DataError)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    part = (cache / (FILE.name + ".part")).read_bytes()
+    assert part == CONTENT[: len(part)]
+    assert downloaded(FILE, server.url) == CONTENT
+    assert server.asked[-1] == f"bytes={len(part)}-"
 
 
 def test_a_server_without_range_sends_everything_again(server, cache):

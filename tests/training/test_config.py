@@ -9,7 +9,7 @@ import torch
 import sureprox as sp
 from helpers import refused
 from sureprox.optimizers import FISTA
-from sureprox.optimizers.weights import KINDS
+from sureprox.optimizers.kinds import KINDS
 from sureprox.problems import LassoFamily, LogisticFamily
 from sureprox.training import (
     LayerwiseConfig,

@@ -9,6 +9,7 @@ from sureprox.audit import counterexamples_horizon as large
 from sureprox.audit.counterexamples import Counterexample
 from sureprox.audit.statements import STATEMENTS, Statement, Verdict
 from sureprox.audit.text import table
+from sureprox.files import write_atomically
 
 
 def number(value: float) -> str:
@@ -119,7 +120,7 @@ def fixed_points() -> Iterator[str]:
 
 
 def write_errata(path: Path) -> None:
-    path.write_text(errata())
+    write_atomically(path, errata().encode())
 
 
 def main() -> None:

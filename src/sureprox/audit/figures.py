@@ -9,6 +9,7 @@ from torch import Tensor
 
 from sureprox.audit.models import ModelAudit
 from sureprox.audit.report import AuditReport
+from sureprox.files import save_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -55,8 +56,7 @@ def gains(models: Sequence[ModelAudit], path: Path) -> None:
     handles, labels = panels[0][-1].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False, fontsize=9)
     figure.suptitle("What a step gains, and what the bounds allow (above 0: the bound proves nothing)", fontsize=12)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path)
+    save_figure(figure, path)
 
 
 def _panel(panel: "Axes", found: ModelAudit) -> None:
@@ -128,4 +128,4 @@ def growth(report: AuditReport, path: Path) -> None:
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False, fontsize=9)
     figure.suptitle("How the terms of the one-step bound, over the gap F - F*, and the shifts grow with s", fontsize=12)
-    figure.savefig(path)
+    save_figure(figure, path)

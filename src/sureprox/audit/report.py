@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -13,8 +12,9 @@ from sureprox.audit.drawn_networks import Kind
 from sureprox.audit.models import SCENARIOS, Growth, ModelAudit, Scenario, Setting, audit_model, growth, setting
 from sureprox.audit.trials import Tally, grid, try_all
 from sureprox.errors import InputError
+from sureprox.files import write_atomically
 from sureprox.optimizers import load, pretrained, read_card
-from sureprox.training.config import FAMILIES
+from sureprox.training.config import FAMILIES, card_family
 
 MODELS = ("go-math-l2o/lasso", "l2o-pa/lasso")
 SHIFTS = (0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
@@ -81,11 +81,11 @@ def quick_grid() -> Iterator[Kind]:
 
 def _setting(name: str, instances: int, seed: int, made: dict[str, Setting]) -> Setting:
     """The problems the model was trained for, as its card says."""
-    described: dict[str, Any] = dict(read_card(name).family)
-    kind = described.pop("name", None)
-    if kind not in FAMILIES:
+    described = read_card(name).family
+    kind = described.get("name")
+    if kind not in list(FAMILIES):
         raise InputError(f"the card of {name} has family {kind!r}; the audit knows {', '.join(sorted(FAMILIES))}")
-    family = FAMILIES[kind](**described)
+    family = card_family(described)
     if str(family) not in made:
         made[str(family)] = setting(family, instances, seed)
     return made[str(family)]
@@ -103,7 +103,7 @@ def write(report: AuditReport, directory: Path) -> list[Path]:
     names = ("audit.md", "errata.md", "audit.html", "audit.json")
     text, errata, page, numbers = (directory / name for name in names)
     write_errata(errata)
-    text.write_text(markdown(report, [figure.name for figure in figures]))
-    page.write_text(html(text, errata), encoding="utf-8")
-    numbers.write_text(data(report))
+    write_atomically(text, markdown(report, [figure.name for figure in figures]).encode())
+    write_atomically(page, html(text, errata).encode())
+    write_atomically(numbers, data(report).encode())
     return [text, errata, page, numbers, *figures]

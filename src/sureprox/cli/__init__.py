@@ -23,6 +23,10 @@ def main() -> None:
         _fail(str(error))
     except OSError as error:  # a file that cannot be read or written
         _fail(str(error))
+    except (MemoryError, RuntimeError) as error:
+        if not _out_of_memory(error):
+            raise
+        _fail("out of memory; give fewer or smaller problems at a time")
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
         if package not in EXTRAS:
@@ -45,6 +49,12 @@ def _run(arguments: list[str]) -> int:
         return 130
     except usage_error as error:  # an unknown command or option, or a value that it refuses
         raise InputError(f"{error.format_message().rstrip('.')}; try: sureprox --help") from None
+
+
+def _out_of_memory(error: Exception) -> bool:
+    """PyTorch says it in words."""
+    words = ("allocate memory", "out of memory", "not enough memory")
+    return isinstance(error, MemoryError) or any(part in str(error) for part in words)
 
 
 def _fail(message: str) -> None:

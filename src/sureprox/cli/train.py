@@ -69,7 +69,8 @@ def choose(
     else:
         raise ConfigError("--config is given with --preset, --optimizer or --argument; the file says all three")
     training = override(recipe.training, pairs("--set", changes) | ({} if seed is None else {"seed": seed}))
-    return replace(recipe, training=training), config.stem if config else name or PRESET
+    stem = config.stem.strip(".") or "config" if config else None  # ".." would be another directory
+    return replace(recipe, training=training), stem or name or PRESET
 
 
 def list_presets(optimizer: str | None) -> None:

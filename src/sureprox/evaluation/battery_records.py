@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from sureprox.evaluation.records import RecordError
-from sureprox.files import write_atomically
+from sureprox.evaluation.records import RecordError, reading
+from sureprox.files import parse_json, write_atomically
 
 LEVELS = (1e-3, 1e-6, 1e-9)  # of the relative gap (F - F*) / F*
 FORMAT = 1
@@ -59,18 +59,16 @@ class KindRecord:
 
 def write_records(path: Path, records: Iterable[KindRecord]) -> None:
     lines = [json.dumps(as_json(record), sort_keys=True) for record in records]
-    path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, ("[\n" + ",\n".join(lines) + "\n]\n").encode())
 
 
 def read_records(path: Path) -> list[KindRecord]:
-    try:
-        content = json.loads(path.read_text())
+    with reading(path, "the battery"):
+        try:
+            content = parse_json(path.read_bytes())
+        except FileNotFoundError:
+            raise RecordError(f"there is no record {path}; make it with: sureprox bench battery") from None
         return [_from_json(entry) for entry in content]
-    except FileNotFoundError:
-        raise RecordError(f"there is no record {path}; make it with: sureprox bench battery") from None
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise RecordError(f"{path} is not a record of the battery ({error}); delete it and run it again") from None
 
 
 def as_json(record: KindRecord) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from torch import Tensor
 from sureprox.errors import InputError
 from sureprox.evaluation.metrics import gap_scale
 from sureprox.files import write_atomically
+from sureprox.problem_files.numpy_files import read_npz
 from sureprox.problems import L1, LassoFamily, LogisticFamily, Problem
 from sureprox.problems.families import Family
 from sureprox.problems.smooth import LinearModel
@@ -90,20 +91,31 @@ def solved(instances: Instances, cache: Path, device: torch.device) -> Dataset:
     """The instances on `device` with F* to a relative duality gap of `REFERENCE_TOL`, kept in the directory `cache`."""
     problem = instances.problem
     path = cache / f"{instances.source}-{problem.batch}-{instances.fingerprint[:16]}.npz"
-    if path.exists():
-        with np.load(path) as file:
-            best, gap = torch.from_numpy(file["best"]), torch.from_numpy(file["gap"])
+    kept = _kept(path, 1 if instances.repeated else problem.batch)
+    if kept is not None:
+        best, gap = kept
     else:
         best, gap = _optimal_values(problem.select(torch.arange(1)) if instances.repeated else problem, device)
         buffer = BytesIO()
         np.savez(buffer, best=best.numpy(), gap=gap.numpy())
-        path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, buffer.getvalue())
     there = Instances(
         instances.source, instances.origin, problem.to(device), instances.start.to(device), instances.repeated
     )
     precision = float((gap / gap_scale(best)[0]).max())
     return Dataset(there, best.expand(problem.batch).to(device), precision)
+
+
+def _kept(path: Path, count: int) -> tuple[Tensor, Tensor] | None:
+    """F* and its duality gap, (count,) each, as an earlier run has left them; None if it has not, or not whole."""
+    try:
+        arrays, _ = read_npz(path, ("best", "gap"))
+        found = (arrays["best"], arrays["gap"])
+    except Exception:  # damaged bytes make the readers of zip, zlib and numpy headers raise almost anything
+        return None
+    if any(value.shape != (count,) or value.dtype != np.float64 or not np.isfinite(value).all() for value in found):
+        return None
+    return torch.tensor(found[0]), torch.tensor(found[1])
 
 
 def _optimal_values(problem: Problem, device: torch.device) -> tuple[Tensor, Tensor]:

@@ -10,8 +10,8 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
-from sureprox.evaluation.records import DIGITS, CurveRecord, FigureRecord, Missing, RecordError, TuningRecord
-from sureprox.files import write_atomically
+from sureprox.evaluation.records import DIGITS, CurveRecord, FigureRecord, Missing, RecordError, TuningRecord, reading
+from sureprox.files import parse_json, write_atomically
 
 FORMAT = 1
 
@@ -21,7 +21,8 @@ def write_curve(path: Path, record: CurveRecord) -> None:
 
 
 def read_curve(path: Path) -> CurveRecord:
-    return _curve(_load(path), path)
+    with reading(path, "a curve"):
+        return _curve(_load(path), path)
 
 
 def write_tuning(path: Path, record: TuningRecord) -> None:
@@ -29,7 +30,8 @@ def write_tuning(path: Path, record: TuningRecord) -> None:
 
 
 def read_tuning(path: Path) -> TuningRecord:
-    return _tuning(_load(path))
+    with reading(path, "a tuning"):
+        return _tuning(_load(path))
 
 
 def write_figure(path: Path, record: FigureRecord) -> None:
@@ -55,7 +57,7 @@ def read_figure(path: Path) -> FigureRecord:
     content = _load(path)
     if content.get("format") != FORMAT:
         raise RecordError(f"{path} has record format {content.get('format')!r}; this version reads {FORMAT}")
-    try:
+    with reading(path, "a figure"):
         return FigureRecord(
             figure=content["figure"],
             mode=content["mode"],
@@ -63,8 +65,6 @@ def read_figure(path: Path) -> FigureRecord:
             missing=tuple(Missing(**entry) for entry in content["missing"]),
             tuning=tuple(_tuning(entry) for entry in content["tuning"]),
         )
-    except (KeyError, TypeError) as error:
-        raise RecordError(f"{path} is not a record of a figure ({error}); delete it and run it again") from None
 
 
 def read_figures(directory: Path) -> dict[str, FigureRecord]:
@@ -75,7 +75,7 @@ def read_figures(directory: Path) -> dict[str, FigureRecord]:
 
 def _load(path: Path) -> dict[str, Any]:
     try:
-        content = json.loads(path.read_text())
+        content = parse_json(path.read_bytes())
     except FileNotFoundError:
         raise RecordError(f"there is no record {path}; make it with: sureprox reproduce {path.stem}") from None
     except ValueError as error:
@@ -86,7 +86,6 @@ def _load(path: Path) -> dict[str, Any]:
 
 
 def _write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, text.encode())
 
 
@@ -95,6 +94,10 @@ def _curve(content: dict[str, Any], path: Path) -> CurveRecord:
     if wrong:
         raise RecordError(f"{path} has a curve with {sorted(wrong)} too many or too few; delete it and run it again")
     columns = {name: tuple(float(value) for value in content[name]) for name in DIGITS}
+    if any(math.isnan(value) for column in columns.values() for value in column):
+        raise RecordError(f"{path} has a curve with a gap that is not a number; delete it and run it again")
+    if not all(type(k) is int for k in content["iterations"]):
+        raise RecordError(f"{path} has iterations that are not whole numbers; delete it and run it again")
     pairs = tuple((int(k), int(count)) for k, count in content["nonfinite"])
     return CurveRecord(**(content | columns | {"iterations": tuple(content["iterations"]), "nonfinite": pairs}))
 

@@ -1,8 +1,10 @@
 """What was measured, how, and with what. Figures and tables are made from these records alone."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -15,6 +17,18 @@ DIGITS = {"mean": 4, "median": 3, "q10": 3, "q90": 3}  # significant digits of e
 
 class RecordError(SureproxError, ValueError):
     """A record that is not there or cannot be read."""
+
+
+@contextmanager
+def reading(path: Path, what: str) -> Iterator[None]:
+    """Whatever is wrong with the content of a file names the file."""
+    try:
+        yield
+    except SureproxError:
+        raise
+    except (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError) as error:
+        reason = f"no {error}" if isinstance(error, KeyError) else str(error) or type(error).__name__
+        raise RecordError(f"{path} is not a record of {what} ({reason}); delete it and run it again") from None
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 import hashlib
 import json
 import os
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,17 +12,19 @@ import torch
 from torch import Tensor
 
 from sureprox.errors import WeightsError
-from sureprox.files import write_atomically
+from sureprox.files import parse_json, write_together
 from sureprox.optimizers.ada_lista import AdaLISTA
 from sureprox.optimizers.black_box import L2ODM, RNNProp
 from sureprox.optimizers.go_math_l2o import GoMathL2O
+from sureprox.optimizers.kinds import build
 from sureprox.optimizers.l2o_pa import L2OPA
 from sureprox.optimizers.learned import LearnedOptimizer
-from sureprox.optimizers.sure import Sure
 
-KINDS: dict[str, type[LearnedOptimizer[Any]]] = {c.kind: c for c in (GoMathL2O, L2OPA, L2ODM, RNNProp, AdaLISTA, Sure)}
 PRETRAINED = Path(__file__).parent / "pretrained"
 FORMAT = 1
+CARD_TYPES: dict[str, type] = dict.fromkeys(("family", "training", "metrics"), dict)
+CARD_TYPES |= dict.fromkeys(("version", "date", "notes", "sha256"), str)
+CALLED: dict[type, str] = {dict: "an object", str: "text"}
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class Card:
 
 
 def save(optimizer: LearnedOptimizer[Any], path: str | Path, **about: Any) -> Card:
-    """Write `path`.safetensors and `path`.json, each in one atomic step. `about` fills the fields of the `Card`."""
+    """Write `path`.safetensors and `path`.json, both or none. `about` fills the fields of the `Card`."""
     from safetensors.torch import save as serialise
 
     from sureprox._version import __version__
@@ -60,15 +61,14 @@ def save(optimizer: LearnedOptimizer[Any], path: str | Path, **about: Any) -> Ca
     made = {"optimizer": optimizer.kind, "arguments": optimizer.arguments, "sha256": hashlib.sha256(data).hexdigest()}
     card = Card(**(blank | about | made))
     text = json.dumps(asdict(card), indent=2, sort_keys=True) + "\n"  # before any file is touched: it may fail
-    target.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(target.with_name(target.name + ".safetensors"), data)
-    write_atomically(target.with_name(target.name + ".json"), text.encode())
+    names = (target.with_name(target.name + suffix) for suffix in (".safetensors", ".json"))
+    write_together(dict(zip(names, (data, text.encode()), strict=True)))
     return card
 
 
 def load(name: str | Path, device: torch.device | str = "cpu") -> LearnedOptimizer[Any]:
     """A pretrained optimizer by name (see `pretrained`), or one saved with `save` by path, ready for inference."""
-    stem = _find(name)
+    stem = locate(name)
     card = read_card(stem)
     data = _read(stem.with_name(stem.name + ".safetensors"))
     if card.sha256 and hashlib.sha256(data).hexdigest() != card.sha256:
@@ -90,11 +90,11 @@ def _identity(kind: Any, arguments: Any) -> dict[str, str]:
 
 def read_card(name: str | Path) -> Card:
     """The card of a pretrained optimizer or of a saved one."""
-    stem = _find(name)
+    stem = locate(name)
     text = _read(stem.with_name(stem.name + ".json"))
     try:
-        content = json.loads(text)
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        content = parse_json(text, finite=False)  # a metric may be infinite
+    except ValueError as error:
         raise WeightsError(
             f"{stem.name}.json is not a card (not JSON: {error}); take it from its source again"
         ) from None
@@ -108,6 +108,9 @@ def read_card(name: str | Path) -> Card:
         raise WeightsError(f"{stem.name}.json is not a card this version reads: it {fault}")
     if content["format"] != FORMAT:
         raise WeightsError(f"{stem.name}.json has card format {content['format']!r}; this version reads {FORMAT}")
+    for name, kind in CARD_TYPES.items():
+        if not isinstance(content.get(name, kind()), kind):
+            raise WeightsError(f"{stem.name}.json is not a card this version reads: its {name} is not {CALLED[kind]}")
     blank: dict[str, Any] = {"family": {}, "training": {}, "seed": None, "date": "", "version": ""}
     return Card(**(blank | content))
 
@@ -116,16 +119,6 @@ def pretrained() -> list[str]:
     """Names of the optimizers that ship with the package, for `load`."""
     cards = PRETRAINED.glob("*/*.json")
     return sorted(f"{card.parent.name}/{card.stem}" for card in cards if card.with_suffix(".safetensors").exists())
-
-
-def build(kind: str, arguments: Mapping[str, Any]) -> LearnedOptimizer[Any]:
-    """An untrained optimizer from its kind and constructor arguments."""
-    if not isinstance(kind, str) or kind not in KINDS:
-        raise WeightsError(f"optimizer is {kind!r}; known are {', '.join(sorted(KINDS))}")
-    try:
-        return KINDS[kind](**arguments)
-    except (TypeError, ValueError) as error:
-        raise WeightsError(f"{kind} cannot be built from {arguments}: {error}") from None
 
 
 def from_released(path: str | Path, **arguments: Any) -> LearnedOptimizer[Any]:
@@ -185,7 +178,7 @@ def _stem(path: Path) -> Path:
     return path.with_suffix("") if path.suffix in (".safetensors", ".json") else path
 
 
-def _find(name: str | Path) -> Path:
+def locate(name: str | Path) -> Path:
     """The path without suffix: a file of the user's, or a pretrained name."""
     stem = _stem(Path(name))
     if os.path.isfile(f"{stem}.safetensors"):  # not Path.is_file, which fails on names no file can have
@@ -198,6 +191,18 @@ def _find(name: str | Path) -> Path:
         )
     listed = ", ".join(pretrained()) or "none"
     raise WeightsError(f"no model {str(name)!r}; pretrained are {listed}; or pass the path of a .safetensors file")
+
+
+def stamp(stem: Path) -> tuple[int, ...]:
+    """Changes whenever the weights or the card at `stem` are written anew."""
+    found: list[int] = []
+    for suffix in (".safetensors", ".json"):
+        try:
+            status = os.stat(f"{stem}{suffix}")
+        except OSError:
+            continue  # reading it will say so
+        found += (status.st_ino, status.st_mtime_ns, status.st_size)
+    return tuple(found)
 
 
 def _read(path: Path) -> bytes:

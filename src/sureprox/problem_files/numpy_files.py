@@ -4,6 +4,7 @@ import io
 import os
 import warnings
 import zipfile
+from collections import Counter
 from collections.abc import Collection
 from pathlib import Path
 from typing import IO
@@ -30,7 +31,7 @@ def read_npz(path: Path, wanted: Collection[str]) -> tuple[dict[str, Array], lis
     with zipfile.ZipFile(path) as archive:
         members = [info for info in archive.infolist() if info.filename.endswith(".npy")]
         names = [info.filename.removesuffix(".npy") for info in members]
-        if repeated := sorted({name for name in names if names.count(name) > 1} & set(wanted)):
+        if repeated := sorted(name for name, count in Counter(names).items() if count > 1 and name in wanted):
             raise InputError(f"{path.name} holds {repeated[0]} more than once; save each array once")
         found = {
             name: _member(archive, info, f"{name} in {path.name}")

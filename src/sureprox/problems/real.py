@@ -1,6 +1,7 @@
 """The paper's real problems: Ionosphere, Spambase and image patches. docs/data.md says where the data come from."""
 
 import io
+from contextlib import suppress
 from dataclasses import dataclass
 from zipfile import BadZipFile
 
@@ -80,11 +81,8 @@ def learned_dictionary(signals: Rows) -> Tensor:
     learned = ksvd(signals, ATOMS, NONZEROS, ITERATIONS, generator=generator).dictionary
     buffer = io.BytesIO()
     np.save(buffer, learned.numpy())
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+    with suppress(OSError):  # a cache that cannot be written costs a second each time, nothing else
         write_atomically(path, buffer.getvalue())
-    except OSError:
-        pass  # a cache that cannot be written costs a second each time, nothing else
     return learned
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sureprox.evaluation.battery_records import LEVELS, KindRecord
+from sureprox.files import save_figure
 from sureprox.report.style import styles
 
 BASELINE = "fista-restart"
@@ -205,8 +206,7 @@ def draw_profile(records: Sequence[KindRecord], path: Path) -> None:
         axis.tick_params(labelsize=8)
         axis.spines[["top", "right"]].set_visible(False)
         axis.legend(fontsize=7, loc="lower right", frameon=False)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=150)
+    save_figure(figure, path, dpi=150)
 
 
 def _plural(count: int, what: str) -> str:

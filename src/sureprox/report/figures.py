@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sureprox.evaluation.figures import FIGURES, FigureSpec
 from sureprox.evaluation.records import FigureRecord
+from sureprox.files import save_figure
 from sureprox.report.panels import draw_panel, limits, seen_until
 from sureprox.report.style import DASHED, SOLID, styles
 
@@ -24,13 +25,12 @@ def draw_figure(record: FigureRecord, directory: Path) -> list[Path]:
     spec = FIGURES[record.figure]
     rows = math.ceil(len(spec.panels) / spec.columns)
     size = (7.6, 4.6) if len(spec.panels) == 1 else (3.2 * spec.columns + 0.4, 2.7 * rows + 1.4)
-    directory.mkdir(parents=True, exist_ok=True)
     paths = [directory / f"{record.figure}.png", directory / f"{record.figure}.svg"]
     with matplotlib.rc_context({"svg.hashsalt": record.figure}):
         drawing = Figure(figsize=size, dpi=150, layout="constrained")
         _fill(drawing, spec, record, rows)
         for path, date in zip(paths, ({"Software": None}, {"Date": None}), strict=True):
-            drawing.savefig(path, metadata=date)
+            save_figure(drawing, path, metadata=date)
     return paths
 
 

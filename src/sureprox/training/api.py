@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from sureprox.circumstances import memory_of
 from sureprox.errors import ConfigError
 from sureprox.optimizers import AdaLISTA, LearnedOptimizer, Sure
 from sureprox.problems import Family, LogisticFamily
@@ -58,6 +59,7 @@ def train(
         raise ConfigError("tensorboard needs an output directory; pass out=...")
     place = _device(device)
     team = join(place)
+    _check_memory(problems, config, place)
     recipe = Recipe(optimizer.kind, optimizer.arguments, problems, config)
     common = (recipe, optimizer, place, _directory(out, team), list(listeners), tensorboard, team)
     run: TrainingRun
@@ -81,6 +83,18 @@ def _check_fit(optimizer: LearnedOptimizer[Any], family: Family, config: Config)
             raise ConfigError(f"layers is {config.layers}; this AdaLISTA has {optimizer.layers}")
         if isinstance(family, LogisticFamily) or getattr(family, "m", optimizer.m) != optimizer.m:
             raise ConfigError(f"this AdaLISTA is for LASSO with {optimizer.m} rows; it cannot be trained on {family}")
+
+
+def _check_memory(family: Family, config: Config, device: torch.device) -> None:
+    """The matrices of one batch alone must fit."""
+    m, n = getattr(family, "m", 1), family.n
+    needed = config.batch * m * n * (8 if config.dtype == "float64" else 4)
+    there = memory_of(device)
+    if there is not None and needed > there:
+        raise ConfigError(
+            f"a batch of {config.batch} problems of {m} x {n} needs {needed / 1e9:.3g} GB; "
+            f"{device} has {there / 1e9:.3g} GB of memory, lower batch, m or n"
+        )
 
 
 def _device(name: torch.device | str | None) -> torch.device:

@@ -10,7 +10,7 @@ from typing import Any
 
 from sureprox.errors import ConfigError, SureproxError
 from sureprox.optimizers import InitialState, LearnedOptimizer
-from sureprox.optimizers.weights import KINDS, build
+from sureprox.optimizers.kinds import KINDS, build
 from sureprox.problems import Family, LassoFamily, LassoMixture, LogisticFamily, LogisticMixture
 from sureprox.training.config_checks import at_least, check_common, check_types, suggest
 from sureprox.training.stream_config import STREAMS, StreamConfig
@@ -18,6 +18,8 @@ from sureprox.training.stream_config import STREAMS, StreamConfig
 FAMILIES: dict[str, type[Any]] = {
     family.name: family for family in (LassoFamily, LogisticFamily, LassoMixture, LogisticMixture)
 }
+
+LARGEST_CARD = 25_000_000  # entries of a matrix: a card is somebody else's, and its problems are drawn in dozens
 
 
 class Loss(StrEnum):
@@ -225,8 +227,10 @@ def read_recipe(path: str | Path) -> Recipe:
         content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror}") from None
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except ValueError as error:  # not UTF-8, not TOML, or a number of thousands of digits
         raise ConfigError(f"{path} is not TOML: {error}") from None
+    except RecursionError:
+        raise ConfigError(f"{path} is not TOML that is read here: it is nested too deep") from None
     _known("config", content, ["preset", "optimizer", "arguments", "family", "training"])
     for key in ("arguments", "family", "training"):
         if not isinstance(content.get(key, {}), dict):
@@ -249,8 +253,11 @@ def card_family(table: Mapping[str, Any]) -> Family:
     """The family that a card describes, so that it can be sampled again."""
     if "name" not in table:
         raise ConfigError("the card does not say which family of problems the weights were trained on")
-    found: Family = _family(table, LassoFamily())
-    return found
+    found = _family(table, LassoFamily())
+    if found.m * found.n > LARGEST_CARD:
+        raise ConfigError(f"the card speaks of problems of {found.m} x {found.n}, too large to draw here")
+    drawn: Family = found
+    return drawn
 
 
 def _family(table: Mapping[str, Any], default: Any) -> Any:

@@ -41,5 +41,5 @@ def check_common(config: Any) -> None:
 
 
 def suggest(word: Any, known: list[str]) -> str:
-    close = difflib.get_close_matches(str(word), known, n=1)
+    close = difflib.get_close_matches(str(word)[:100], known, n=1)  # its time grows with the square of the length
     return f"did you mean {close[0]!r}?" if close else f"choose one of {', '.join(known)}"

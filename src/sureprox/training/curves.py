@@ -1,13 +1,13 @@
 """The picture of a training run, drawn from its log."""
 
-import json
 import math
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sureprox.errors import InputError
+from sureprox.errors import InputError, SureproxError
+from sureprox.files import save_figure
 from sureprox.training.events import Event, read_log
 
 if TYPE_CHECKING:
@@ -15,21 +15,30 @@ if TYPE_CHECKING:
 
 # Okabe and Ito's palette, which colour-blind readers can tell apart
 LOSS, VALIDATION, BEST, FAILED = "#0072B2", "#000000", "#009E73", "#D55E00"
+SHOWN = 1e100  # larger losses are left out
 WIDE = 10.0  # ratio of largest to smallest loss from which the axis is logarithmic
 WINDOWS = 60  # how many windows of the running median make up a run
 
 
 def draw(log: str | Path, out: str | Path) -> Path:
     """Loss, validation and learning rate against batches, from log.jsonl to a PNG; returns where that is."""
+    events = read_log(log)
+    try:
+        return _draw(events, log, Path(out))
+    except SureproxError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise InputError(f"{log} is not a training log: {type(error).__name__} {error}") from None
+
+
+def _draw(events: Sequence[Event], log: str | Path, target: Path) -> Path:
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
 
-    try:
-        events = read_log(log)
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{log} is not a training log: {error}") from None
     batches = [event for event in events if event["event"] == "batch"]
     validations = [event for event in events if event["event"] == "validation"]
+    if not all(isinstance(event["batch"], int) and 0 <= event["batch"] < 2**53 for event in (*batches, *validations)):
+        raise InputError(f"{log} is not a training log: a batch has no number")
     if not batches and not validations:
         raise InputError(f"{log} holds no batch yet; there is nothing to draw")
     drawing = Figure(figsize=(8, 5.4), dpi=150, layout="constrained")
@@ -45,9 +54,7 @@ def draw(log: str | Path, out: str | Path) -> Path:
     bottom.xaxis.set_major_locator(MaxNLocator(integer=True))
     bottom.set_xlabel("batch")
     drawing.suptitle(title(events), fontsize=11)
-    target = Path(out)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    drawing.savefig(target)
+    save_figure(drawing, target)
     return target
 
 
@@ -105,7 +112,7 @@ def _draw_losses(panel: "Axes", batches: Sequence[Event], validations: Sequence[
 
 
 def _draw_rate(panel: "Axes", batches: Sequence[Event]) -> None:
-    rates = [event["rate"] for event in batches]
+    rates = [_number(event["rate"]) for event in batches]
     panel.step([event["batch"] for event in batches], rates, where="mid", color=LOSS, linewidth=1.8)
     if rates and max(rates) > min(rates) > 0:
         panel.set_yscale("log")
@@ -114,4 +121,5 @@ def _draw_rate(panel: "Axes", batches: Sequence[Event]) -> None:
 
 
 def _number(value: float | None) -> float:
-    return math.nan if value is None else value
+    """A gap in the line where there is no number, or one that no axis can show."""
+    return math.nan if value is None or abs(value) > SHOWN else value

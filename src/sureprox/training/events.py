@@ -5,6 +5,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from sureprox.errors import InputError
+from sureprox.files import cannot_write, parse_json
+
 Event = dict[str, Any]  # "event" names its kind: "start", "batch", "validation", "note", "end"
 Listener = Callable[[Event], None]
 
@@ -20,24 +23,40 @@ class JsonLog:
         self.file.seek(0, 2)
 
     def __call__(self, event: Event) -> None:
-        self.file.write(json.dumps(event).encode() + b"\n")
+        try:
+            self.file.write(json.dumps(event).encode() + b"\n")
+        except OSError as error:
+            raise cannot_write(self.path, error) from None
 
     def flush(self) -> int:
         """Length of what is safely written."""
-        self.file.flush()
+        try:
+            self.file.flush()
+        except OSError as error:
+            raise cannot_write(self.path, error) from None
         return self.file.tell()
 
     def close(self) -> None:
-        self.file.close()
+        try:
+            self.file.close()
+        except OSError as error:
+            raise cannot_write(self.path, error) from None
 
 
 def read_log(path: str | Path) -> list[Event]:
     """The events of a log; a last line cut off by a crash is left out."""
-    events = []
-    for line in Path(path).read_text(encoding="utf-8").splitlines(keepends=True):
-        if line.endswith("\n"):
-            events.append(json.loads(line))
-    return events
+    whole, _, _ = Path(path).read_bytes().rpartition(b"\n")
+    return [_event(path, number, line) for number, line in enumerate(whole.split(b"\n") if whole else [], 1)]
+
+
+def _event(path: str | Path, number: int, line: bytes) -> Event:
+    try:
+        event = parse_json(line)
+    except ValueError as error:
+        raise InputError(f"{path} is not a training log: line {number}: {error}") from None
+    if not isinstance(event, dict) or not isinstance(event.get("event"), str):
+        raise InputError(f"{path} is not a training log: line {number} is not an event")
+    return event
 
 
 class TensorBoard:

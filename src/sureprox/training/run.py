@@ -17,6 +17,7 @@ from torch import Tensor
 
 from sureprox.circumstances import machine, today
 from sureprox.errors import TrainingError
+from sureprox.files import remove_scratch
 from sureprox.optimizers import LearnedOptimizer, save
 from sureprox.training.checkpoint import Checkpoint, Progress
 from sureprox.training.config import Recipe
@@ -264,6 +265,8 @@ class TrainingRun(ABC):
     def _resume(self) -> None:
         if self.out is None:
             return
+        if self.team.leads:
+            remove_scratch(self.out / "checkpoint.pt")
         path = self.out / "checkpoint.pt"
         data = self.team.bytes_of_leader(lambda: path.read_bytes() if path.exists() else None)
         if data is None:

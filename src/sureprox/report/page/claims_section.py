@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 
+from sureprox.evaluation.records import reading
 from sureprox.report.claims import CLAIMS, Judgement, judge
 from sureprox.report.compare import TARGET
 from sureprox.report.page.charts import level_text
 from sureprox.report.page.curves_section import figure_link, machines
-from sureprox.report.page.gather import Found, Reproduction, reading
+from sureprox.report.page.gather import Found, Reproduction
 from sureprox.report.page.markup import Html, details, element, join, nothing, source, table
 from sureprox.report.page.section import Section
 from sureprox.report.verdicts import Verdict

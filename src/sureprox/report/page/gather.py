@@ -1,19 +1,18 @@
 """Finds the records below some directories and reads them; what cannot be read is one clear error."""
 
 import hashlib
-import json
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sureprox.errors import InputError, SureproxError
+from sureprox.errors import InputError
 from sureprox.evaluation.battery_records import LEVELS, KindRecord, read_records
 from sureprox.evaluation.figures import FIGURES
 from sureprox.evaluation.record_files import read_figure
-from sureprox.evaluation.records import DIGITS, FigureRecord, RecordError
+from sureprox.evaluation.records import DIGITS, FigureRecord, RecordError, reading
+from sureprox.files import parse_json
 from sureprox.training.events import Event, read_log
 
 FIGURE = re.compile(r"fig\d+\.json")
@@ -93,18 +92,6 @@ def gather(directories: Sequence[Path]) -> Found:
     return found
 
 
-@contextmanager
-def reading(path: Path, what: str) -> Iterator[None]:
-    """Whatever is wrong with the content of a file names the file."""
-    try:
-        yield
-    except SureproxError:
-        raise
-    except (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError) as error:
-        reason = f"no {error}" if isinstance(error, KeyError) else " ".join(str(error).split()) or type(error).__name__
-        raise RecordError(f"{path} is not a record of {what} ({reason}); delete it and run it again") from None
-
-
 def fingerprint(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()[:12]
 
@@ -147,16 +134,23 @@ def _battery(path: Path) -> list[KindRecord]:
 
 def _audit(path: Path) -> dict[str, Any]:
     with reading(path, "an audit"):
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = parse_json(path.read_bytes())
         missing = {"statements", "models", "growth", "counterexamples"} - set(content)
         if missing:
             raise ValueError(f"no {', '.join(sorted(missing))}")
         return dict(content)
 
 
+def _events(path: Path) -> list[Event]:
+    try:
+        return read_log(path)
+    except InputError as error:
+        raise RecordError(str(error)) from None
+
+
 def _log(path: Path) -> list[Event]:
     with reading(path, "a training run"):
-        events = read_log(path)
+        events = _events(path)
         if events and events[0]["event"] != "start":  # a run that has just begun may have written nothing yet
             raise ValueError("its first line is not the start of a run")
         return events
