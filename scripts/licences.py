@@ -3,7 +3,8 @@
     python scripts/licences.py            write docs/licences.md
     python scripts/licences.py --check    only say whether it is up to date, and whether every licence is known
 
-A pinned package that is not installed here keeps the row it has. Every licence must be one of `PERMISSIVE`.
+A pinned package that is not installed here keeps the row it has. Every licence must be one of `PERMISSIVE` or
+`DEVELOPMENT`.
 """
 
 import re
@@ -19,8 +20,9 @@ ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "licences.md"
 PERMISSIVE = {
     "0BSD", "Apache-2.0", "Apache-2.0 WITH LLVM-exception", "BSD", "BSD-2-Clause", "BSD-3-Clause", "BSL-1.0", "CC0-1.0",
-    "ISC", "MIT", "MIT-CMU", "MPL-2.0", "PSF-2.0", "Zlib",
+    "ISC", "MIT", "MIT-0", "MIT-CMU", "MPL-2.0", "PSF-2.0", "Zlib",
 }  # fmt: skip
+DEVELOPMENT = {"LGPL"}  # accepted too of what the tests alone are installed with
 # What packages without a licence expression write, in the field of the licence or among their classifiers.
 SPELLINGS = {
     "3-clause bsd license": "BSD-3-Clause",
@@ -31,6 +33,7 @@ SPELLINGS = {
     "bsd 2-clause license": "BSD-2-Clause",
     "bsd 3-clause license": "BSD-3-Clause",
     "bsd license": "BSD",
+    "gnu library or lesser general public license (lgpl)": "LGPL",
     "isc license": "ISC",
     "isc license (iscl)": "ISC",
     "mit license": "MIT",
@@ -41,7 +44,7 @@ HEAD = """# Licences
 
 What sureprox and its tools are installed with, at the versions of `constraints.txt`. `import sureprox` needs torch,
 numpy and safetensors and what these need; everything else belongs to an extra or to the tests. The licences are those
-that the packages declare; `MPL-2.0` asks for changes to its own files to be published, and no file of theirs is changed
+that the packages declare; `LGPL` is that of a tool of the tests alone (benchopt's client of GitHub); `MPL-2.0` asks for changes to its own files to be published, and no file of theirs is changed
 or shipped here. Written by `scripts/licences.py`; a test compares it with what is installed.
 
 | package | version | licence | wanted by |
@@ -64,7 +67,7 @@ def declared(name: str) -> str:
     classifiers = [line.rpartition(" :: ")[2] for line in about.get_all("Classifier") or [] if "License ::" in line]
     for text in (*field[:1], *classifiers):
         known = SPELLINGS.get(text.lower(), text)
-        if parts(known) <= PERMISSIVE:
+        if parts(known) <= PERMISSIVE | DEVELOPMENT:
             return known
     return "?"
 
@@ -123,8 +126,9 @@ def made(old: str) -> str:
 
 
 def unknown(page: str) -> list[str]:
-    """Packages whose licence is not one of `PERMISSIVE`."""
-    return [f"{name}: {licence}" for name, (_, licence, _) in rows(page).items() if not parts(licence) <= PERMISSIVE]
+    """Packages whose licence is none of those accepted."""
+    accepted = PERMISSIVE | DEVELOPMENT
+    return [f"{name}: {licence}" for name, (_, licence, _) in rows(page).items() if not parts(licence) <= accepted]
 
 
 def main() -> None:
