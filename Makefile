@@ -11,8 +11,8 @@ INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c co
 help:
 	@echo "make demo    race the optimizers on the LASSO problems of the paper; table here, figure in out/demo.png"
 	@echo "make test    lint, types, import rules and the test suite"
-	@echo "make harden  fault, fuzz and endurance tests at their full counts (about 1 h 30 on 2 cores)"
-	@echo "make vulnerabilities  ask whether any pinned version has a known one (needs a network)"
+	@echo "make harden  fault, fuzz and endurance tests at their full counts (about 70 minutes on 2 cores)"
+	@echo "make vulnerabilities   ask whether any pinned version has a known one (needs a network)"
 	@echo "make lint    everything in make test but the test suite"
 	@echo "make format  let ruff format and fix what it can"
 	@echo "make bench   run the benchmarks and rewrite benchmarks/records"
