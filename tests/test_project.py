@@ -95,3 +95,11 @@ def test_a_missing_extra_is_one_line_and_exit_code_2(missing: str, extra: str) -
     assert line.startswith("sureprox: ")
     assert missing in line
     assert f"pip install 'sureprox[{extra}]'" in line
+
+
+def test_make_harden_runs_the_full_counts() -> None:
+    plan = run("make", "--dry-run", "--always-make", "harden").stdout
+    assert "SUREPROX_HARDEN=full" in plan
+    assert "tests/faults" in plan
+    assert "tests/hostile" in plan
+    assert "endurance.py --minutes 60" in plan

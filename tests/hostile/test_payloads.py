@@ -237,6 +237,11 @@ def test_configs_that_are_not_read(tmp_path, content):
     refused(lambda: read_recipe(tmp_path / "c.toml"), error=sp.ConfigError)
 
 
+def test_a_config_that_takes_the_square_of_its_length_is_refused(tmp_path):
+    (tmp_path / "c.toml").write_text("a." * 100_000 + "a = 1")
+    refused(lambda: read_recipe(tmp_path / "c.toml"), "200,005 characters", error=sp.ConfigError)
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [

@@ -19,6 +19,7 @@ FAMILIES: dict[str, type[Any]] = {
     family.name: family for family in (LassoFamily, LogisticFamily, LassoMixture, LogisticMixture)
 }
 
+LONGEST_FILE = 50_000  # characters of a config: the time to read some TOML grows with their square
 LARGEST_CARD = 25_000_000  # entries of a matrix: a card is somebody else's, and its problems are drawn in dozens
 
 
@@ -224,7 +225,12 @@ def read_recipe(path: str | Path) -> Recipe:
     `preset = "..."` at the top starts from a preset; everything else in the file then overrides it.
     """
     try:
-        content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        text = Path(path).read_text(encoding="utf-8")
+        if len(text) > LONGEST_FILE:
+            raise ConfigError(f"{path} has {len(text):,} characters; a config has at most {LONGEST_FILE:,}")
+        content = tomllib.loads(text)
+    except ConfigError:
+        raise
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror}") from None
     except ValueError as error:  # not UTF-8, not TOML, or a number of thousands of digits
