@@ -20,7 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-ROUNDS = 4
+ROUNDS = 3
 BATCH = 32
 RUNS = {"one": (1, BATCH), "half": (1, BATCH // 2), "two": (2, BATCH), "two_weak": (2, 2 * BATCH)}
 COUNTED = 20  # batches of a round

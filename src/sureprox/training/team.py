@@ -4,12 +4,17 @@ import atexit
 import hashlib
 import os
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
 from sureprox.errors import ConfigError, TrainingError
+
+# What was exchanged last. The threads of gloo let go of it a little after the call that sent it; were they the last
+# to hold it, they would have to ask the interpreter, and a process that is just ending would be aborted.
+_last: list[Tensor] = []
 
 
 class Team:
@@ -35,12 +40,12 @@ class Team:
     def sum_(self, values: Tensor) -> None:
         """In place of `values` their sum over all processes: the same bits everywhere, NaN where anybody has one."""
         if not self.alone:
-            self._exchange(lambda: dist.all_reduce(values))
+            self._exchange(dist.all_reduce, values)
 
     def broadcast_(self, values: Tensor) -> None:
         """In place of `values` those of the leader."""
         if not self.alone:
-            self._exchange(lambda: dist.broadcast(values, src=0))
+            self._exchange(partial(dist.broadcast, src=0), values)
 
     def any(self, flag: bool) -> bool:
         """Whether `flag` holds anywhere. Nobody goes on before all have come here."""
@@ -77,10 +82,11 @@ class Team:
         if self.any(not torch.equal(mine, first)):
             raise ConfigError(f"the {self.size} processes have different {what}; give all of them the same command")
 
-    def _exchange(self, work: Callable[[], object]) -> None:
+    def _exchange(self, work: Callable[[Tensor], object], values: Tensor) -> None:
         self.calls += 1
+        _last[:] = [values]
         try:
-            work()
+            work(values)
         except RuntimeError as error:  # what gloo and NCCL raise when the other end has gone
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise TrainingError(
