@@ -18,6 +18,15 @@ def data_bytes(problem):
     return sum(value.numel() * value.element_size() for value in (problem.f.A, problem.f.b, problem.r.lam))
 
 
+def sparse_problems(count, own, m=32, n=64):
+    """float32 problems with b = A x_true, x_true sparse."""
+    generator = torch.Generator().manual_seed(0)
+    A = torch.randn(*((count, m, n) if own else (m, n)), generator=generator)
+    A = A / torch.linalg.vector_norm(A, dim=-2, keepdim=True)
+    x = torch.randn(count, n, generator=generator) * (torch.rand(count, n, generator=generator) < 0.1)
+    return sp.lasso(A, torch.matmul(A, x.unsqueeze(2)).squeeze(2), 0.1)
+
+
 def test_tensors_are_counted_while_they_live():
     before = torch.zeros(1000)
     with TensorBytes() as counted:
@@ -38,20 +47,20 @@ def test_tensors_are_counted_while_they_live():
     [
         (RESTARTED, False, 1e-3, None),
         (RESTARTED, True, 1e-3, False),
-        (RESTARTED, True, 1e-6, None),
+        (RESTARTED, True, 1e-7, None),
         ("sure/lasso", "cheap", 1e-3, False),
-        ("sure/lasso", True, 1e-6, None),
+        ("sure/lasso", True, 1e-7, None),
     ],
 )
 def test_the_formula_is_what_is_measured(own, optimizer, certify, tol, finish):
-    """Within a fifth, in runs that stay in float32 and in runs that are finished in float64."""
-    problem = problems(0, 240, own=own, dtype=torch.float32)
-    predicted = memory_needed(problem, optimizer, certify, finish=finish).total(240)
-    sp.solve(problems(1, 2, dtype=torch.float32), optimizer, max_iter=1, certify=certify)  # weights are loaded once
+    """Within a fifth: in runs that stay in float32, and in runs that nearly all problems finish in float64."""
+    problem = sparse_problems(200, own)
+    predicted = memory_needed(problem, optimizer, certify, finish=finish).total(200)
+    sp.solve(sparse_problems(2, own), optimizer, max_iter=1, certify=certify)  # weights are loaded once
     with TensorBytes() as counted:
-        solution = sp.solve(problem, optimizer, tol=tol, max_iter=200, certify=certify)
+        solution = sp.solve(problem, optimizer, tol=tol, certify=certify)
     refined = float(solution.refined.double().mean())
-    assert refined > 0.5 if finish is None and certify else refined == 0
+    assert refined > 0.9 if finish is None and certify else refined == 0
     measured = counted.peak + data_bytes(problem)
     assert 0.85 < predicted / measured < 1.2
 
