@@ -44,8 +44,9 @@ HEAD = """# Licences
 
 What sureprox and its tools are installed with, at the versions of `constraints.txt`. `import sureprox` needs torch,
 numpy and safetensors and what these need; everything else belongs to an extra or to the tests. The licences are those
-that the packages declare; `LGPL` is that of a tool of the tests alone (benchopt's client of GitHub); `MPL-2.0` asks for changes to its own files to be published, and no file of theirs is changed
-or shipped here. Written by `scripts/licences.py`; a test compares it with what is installed.
+that the packages declare. `MPL-2.0` asks for changes to its own files to be published, and no file of theirs is changed
+or shipped here; `LGPL` is that of a tool of the tests alone (benchopt's client of GitHub). Written by
+`scripts/licences.py`; a test compares it with what is installed.
 
 | package | version | licence | wanted by |
 | --- | --- | --- | --- |
