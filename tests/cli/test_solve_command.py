@@ -35,7 +35,7 @@ def test_solutions_are_scikit_learns(command, file, tmp_path):
     for expected in (
         "3 converged",
         "3 lasso, 30 x 20, from problems.npz",
-        "fista-restart, float64 on",
+        "sure, float64 on",
         "solutions.npz",
     ):
         assert expected in outcome.out
