@@ -22,7 +22,7 @@ SLOW = 0.9  # an optimizer that leaves more than this of the duality gap from ch
 class CheapState(GuaranteedState):
     inner: State
     inner_z: Tensor  # image of inner.x
-    g: Tensor | None  # (B, 1, n) gradient at inner.x, where it is known
+    g: Tensor  # (B, 1, n) gradient at inner.x; no longer kept up once any instance has been given up
     fista: Tracks  # the track that carries the bound
     fallback: Tracks  # restarted FISTA, where the optimizer has been given up
     given_up: Tensor  # (B,) bool
@@ -62,7 +62,7 @@ class CertifiedCheap(Optimizer[CheapState]):
             **common(begun),
             inner=self.optimizer.init(problem, x.clone(), generator=generator, step_size=step),
             inner_z=z,
-            g=None,
+            g=Stacked(problem, 1).grad(z.unsqueeze(1)),
             fista=started(x, z, 1),
             fallback=started(x, z, 1),
             given_up=torch.zeros_like(step, dtype=torch.bool),
@@ -88,7 +88,7 @@ class CertifiedCheap(Optimizer[CheapState]):
         if state.any_up:
             held = state.fallback.bases
             base = Points(torch.where(up, held.x, base.x), torch.where(up, held.z, base.z))
-        g = stack.grad(base.z) if state.g is None or state.any_up else state.g
+        g = stack.grad(base.z) if state.any_up else state.g
         if state.any_on:
             # what it makes of the gradient of a track is lost: those instances have been given up
             inner = self.optimizer.step(KnownGradient(problem, inner.x, g[:, 0].clone()), inner)
@@ -96,7 +96,7 @@ class CertifiedCheap(Optimizer[CheapState]):
         if state.any_up:
             moved = torch.where(up, stack.proximal_step(base.x, g, state.step_size), moved)
         if state.any_up:
-            z, g_next = stack.image(moved), None
+            z, g_next = stack.image(moved), state.g
         else:
             z, _, g_next = stack.ahead(moved, base.z, torch.zeros_like(state.step_size).unsqueeze(1))
         new = Points(moved, z)

@@ -47,9 +47,9 @@ def test_tensors_are_counted_while_they_live():
     [
         (RESTARTED, False, 1e-3, None),
         (RESTARTED, True, 1e-3, False),
-        (RESTARTED, True, 1e-7, None),
+        (RESTARTED, True, 1e-9, None),
         ("sure/lasso", "cheap", 1e-3, False),
-        ("sure/lasso", True, 1e-7, None),
+        ("sure/lasso", True, 1e-9, None),
     ],
 )
 def test_the_formula_is_what_is_measured(own, optimizer, certify, tol, finish):
