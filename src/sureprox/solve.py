@@ -1,10 +1,10 @@
 """`solve`: stopping, certificates, status and history around the one loop of the project."""
 
+from collections import OrderedDict
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -22,7 +22,8 @@ __all__ = ["Progress", "Solution", "Status", "default_optimizer", "iterate", "so
 
 LOADED = 64  # optimizers by name or path that are kept in memory
 
-_compiled: WeakKeyDictionary[Optimizer[Any], dict[bool | str, Optimizer[Any]]] = WeakKeyDictionary()
+MOST_COMPILED = 16  # optimizers whose compiled steps are kept; each keeps its weights too
+_compiled: OrderedDict[tuple[int, bool | str], tuple[Optimizer[Any], Accelerated[Any]]] = OrderedDict()  # by identity
 
 
 def default_optimizer(problem: Problem) -> Optimizer[Any]:
@@ -117,17 +118,20 @@ def _prepared(
     optimizer: Optimizer[Any], certify: bool | str, compile: bool | None, differentiable: bool
 ) -> Optimizer[Any]:
     """The optimizer as it will run: with its guarantee, and compiled if that is asked for or was done before."""
-    known = _compiled.setdefault(optimizer, {})
-    if compile is False or differentiable or (compile is None and certify not in known):
+    key = id(optimizer), certify  # of an object that is kept, so that no other one can have it
+    if compile is False or differentiable or (compile is None and key not in _compiled):
         if compile and differentiable:
             raise InputError("compile is True and differentiable too; compiled steps carry no gradients, choose one")
         return _wrapped(optimizer, certify)
-    if certify not in known:
+    if key not in _compiled:
         whole = _wrapped(optimizer, certify)
         if isinstance(whole, CertifiedCheap):
             raise InputError("compile is True and certify 'cheap', which decides step by step; pass certify=True")
-        known[certify] = Accelerated(whole)
-    return known[certify]
+        _compiled[key] = optimizer, Accelerated(whole)
+        if len(_compiled) > MOST_COMPILED:
+            _compiled.popitem(last=False)
+    _compiled.move_to_end(key)
+    return _compiled[key][1]
 
 
 def _wrapped(optimizer: Optimizer[Any], certify: bool | str) -> Optimizer[Any]:

@@ -117,7 +117,7 @@ def solving() -> None:
     assert 0 == int(quick.iterations.min()) < 20 < int(quick.iterations.max())
     assert float((quick.x - plain.x).abs().max()) <= 1e-9
     assert torch.equal(again.x, quick.x)
-    (accelerated,) = solve_module._compiled[optimizer].values()
+    _, accelerated = solve_module._compiled[id(optimizer), True]
     assert isinstance(accelerated, Accelerated)
     assert isinstance(accelerated.plain, Certified)
 
