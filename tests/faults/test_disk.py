@@ -203,9 +203,11 @@ def test_training_refuses_a_directory_that_cannot_be_written_before_any_work(unw
     assert told == []
 
 
-def test_what_a_killed_writer_left_is_removed(tmp_path):
+@pytest.mark.parametrize("name", ["checkpoint.pt", "model.safetensors", "model.json"])
+def test_what_a_killed_writer_left_is_removed(tmp_path, name):
     train(network(), LASSO, small_config(batches=1, epochs=1), tmp_path, device="cpu")
-    left = tmp_path / ".checkpoint.pt.123.tmp"
+    assert (tmp_path / name).exists()
+    left = tmp_path / f".{name}.123.tmp"
     left.write_bytes(b"half")
     (tmp_path / ".other.123.tmp").write_bytes(b"not ours")
     remove_scratch(tmp_path / "nothing")

@@ -29,6 +29,7 @@ from sureprox.training.team import Team
 
 T = TypeVar("T")
 PATIENCE = 3  # failed batches in a row after which the best weights are taken back
+WRITTEN_WHOLE = ("checkpoint.pt", "model.safetensors", "model.json")  # a kill meanwhile leaves a scratch file beside
 
 
 @dataclass(frozen=True)
@@ -266,7 +267,8 @@ class TrainingRun(ABC):
         if self.out is None:
             return
         if self.team.leads:
-            remove_scratch(self.out / "checkpoint.pt")
+            for name in WRITTEN_WHOLE:
+                remove_scratch(self.out / name)
         path = self.out / "checkpoint.pt"
         data = self.team.bytes_of_leader(lambda: path.read_bytes() if path.exists() else None)
         if data is None:
