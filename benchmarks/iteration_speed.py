@@ -8,12 +8,12 @@ capture are in `first`, apart.
 
 import argparse
 import sys
-from dataclasses import asdict
 
 import torch
 
-from sureprox.evaluation.speed import FAST, Timing, copy_bandwidth, iteration_times
-from sureprox.problems import LassoFamily
+from sureprox.evaluation.speed import FAST, Timing, measured
+from sureprox.evaluation.speed_records import SpeedRecord
+from sureprox.report.speed import markdown
 
 from _record import write_record
 
@@ -36,35 +36,14 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
     device = torch.device(options.device)
-    if device.type == "cpu":
-        torch.set_num_threads(2)
-    family = LassoFamily(m=64, n=128, nonzeros=13) if options.shared else LassoFamily()
     batches = [int(batch) for batch in options.batches.split(",")]
-    bandwidth = copy_bandwidth(device)
-    timings = iteration_times(
-        device,
-        batches,
-        options.names.split(","),
-        show,
-        family=family,
-        shared=options.shared,
-        steps=options.steps,
-        rounds=options.rounds,
-    )
-    size = 4 * family.m * family.n
-    read = {str(batch): (1 if options.shared else batch) * size / bandwidth for batch in batches}
-    path = write_record(
-        "iteration_speed" + ("_shared" if options.shared else "") + f"_{device.type}",
-        {
-            "command": "python benchmarks/iteration_speed.py " + " ".join(sys.argv[1:]),
-            "setting": {"m": family.m, "n": family.n, "dtype": "float32", "shared_matrix": options.shared},
-            "protocol": f"best and median of {options.rounds} rounds of {options.steps} iterations",
-            "copy_bytes_per_second": bandwidth,
-            "seconds_to_read_all_matrices_once": read,
-            "timings": [asdict(timing) for timing in timings],
-        },
-    )
-    print(path)
+    names = options.names.split(",")
+    how = {"shared": options.shared, "steps": options.steps, "rounds": options.rounds}
+    record = SpeedRecord(**measured(device, batches, names, show, **how), where={})
+    print(markdown(record))
+    name = "iteration_speed" + ("_shared" if options.shared else "") + f"_{device.type}"
+    command = " ".join(["python benchmarks/iteration_speed.py", *sys.argv[1:]])
+    print(write_record(name, {"command": command, **record.as_dict()}))
 
 
 if __name__ == "__main__":

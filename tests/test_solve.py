@@ -29,7 +29,7 @@ def lower_bound(problem: sp.Problem, x: Tensor) -> Tensor:
 
 
 def test_without_an_optimizer_the_default_runs():
-    problem = random_problem("lasso", batch=3, m=20, n=10)
+    problem = random_problem("lasso", batch=3, m=20, n=60)
     default = sp.solve(problem)
     named = sp.solve(problem, default_optimizer(problem))
     assert torch.equal(default.x, named.x)

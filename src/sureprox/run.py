@@ -59,6 +59,19 @@ class Run:
         self.done = self.best.converged | (limits <= 0)
         self.step_norm = torch.zeros(batch, dtype=torch.float64, device=device)
         self.history: dict[str, list[Tensor]] = {name: [] for name in record}
+        self.exact: tuple[Tensor, Tensor] | None = None  # instances (B,) that need float64, and points (B, n) for them
+
+    def take_from_path(self, exact: Tensor) -> None:
+        """Instances that `exact` (B, n), in float64, solves are done: here if it survives rounding, else in float64."""
+        rounded = exact.to(self.x.dtype)
+        seen, solved = self.rule.measure(rounded), self.rule.measure(exact).converged
+        index = (seen.converged & ~self.done).nonzero()[:, 0]
+        self.best = self.best.with_rows(index, seen, index)
+        self.x = self.x.index_copy(0, index, rounded[index])
+        self.stalled = solved & ~seen.converged & ~self.done
+        self.exact = self.stalled, exact
+        self.track[solved & ~self.done] = TRACKS.index(Track.PATH)
+        self.done = self.done | self.best.converged | self.stalled
 
     def finish(
         self,
@@ -67,10 +80,12 @@ class Run:
         check_every: int,
         callback: Callable[[Progress], None] | None,
     ) -> None:
+        self._record()
+        if bool(self.done.all()):
+            return
         state = self.optimizer.init(self.problem, self.x, generator=generator, step_size=step_size)
         problem, rule = self.problem, self.rule
         rows = torch.arange(self.problem.batch, device=self.problem.device)  # instance of each row still in the batch
-        self._record()
         while not bool(self.done.all()):
             running = ~self.done[rows]
             if problem.selectable and int(running.sum()) * 2 <= len(rows):
@@ -103,12 +118,7 @@ class Run:
         good = running & finite
         index = rows[good]
         self.x = self.x.index_copy(0, index, state.x[good])
-        self.best = Measurement(
-            *(
-                getattr(self.best, name).index_copy(0, index, getattr(seen, name)[good])
-                for name in ("objective", "gap", "kkt", "converged")
-            )
-        )
+        self.best = self.best.with_rows(index, seen, good)
         self.iterations = self.iterations.index_fill(0, rows[running], state.k)
         norms = torch.linalg.vector_norm((state.x - before).detach().double(), dim=1)
         self.step_norm = torch.zeros_like(self.step_norm).index_copy(0, index, norms[good])  # who stopped stands still
@@ -137,12 +147,15 @@ class Run:
         """The run that goes on, in float64 and from the points reached, with the stalled instances."""
         index = self.stalled.nonzero()[:, 0]
         problem, rule, x, step = self.problem, self.rule, self.x.double(), self.step_size
-        left = torch.where(self.stalled, self.limits - self.iterations, 0)
+        if self.exact is not None:
+            x = torch.where(self.exact[0].unsqueeze(1), self.exact[1], x)
+        left, track = torch.where(self.stalled, self.limits - self.iterations, 0), self.track
         if problem.selectable:
             problem, rule = problem.select(index), rule.select(index)
-            x, step, left = x[index], step[index], left[index]
+            x, step, left, track = x[index], step[index], left[index], track[index]
         more = Run(problem.to(dtype=torch.float64), self.optimizer, x, left, rule, tuple(self.history))
-        more.before, more.max_iter, more.step_size = int(self.iterations[index].max()), self.max_iter, step
+        more.before, more.max_iter = int(self.iterations[index].max()), self.max_iter
+        more.step_size, more.track = step, track.clone()
         return more
 
     def solution(self) -> Solution:

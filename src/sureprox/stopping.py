@@ -1,6 +1,6 @@
 """When an instance is solved: measured in float64, for each instance alone, against its own scale."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import torch
 from torch import Tensor
@@ -17,6 +17,11 @@ class Measurement:
     gap: Tensor  # upper bound on F - F*; infinite where no duality gap is known
     kkt: Tensor  # distance of -grad f to the subdifferential of r, largest coordinate
     converged: Tensor  # bool
+
+    def with_rows(self, index: Tensor, other: "Measurement", rows: Tensor) -> "Measurement":
+        """This one with the rows `index` replaced by `rows` of the other."""
+        pairs = [(getattr(self, field.name), getattr(other, field.name)) for field in fields(self)]
+        return Measurement(*(mine.index_copy(0, index, theirs[rows]) for mine, theirs in pairs))
 
 
 class StoppingRule:

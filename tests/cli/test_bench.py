@@ -24,3 +24,25 @@ def test_battery_writes_records_a_table_and_a_figure(command, tmp_path):
 def test_what_is_wrong_is_one_line(refused):
     assert "no kind 'laso'" in refused("bench", "battery", "--kinds", "laso", "--device", "cpu").replace("\n", "")
     assert "there is no record" in refused("bench", "battery", "--figures-only")
+
+
+def test_speed_writes_a_record_a_table_and_a_figure(command, tmp_path):
+    options = ("--batches", "2,1", "--names", "ista,sure-light", "--steps", "1", "--rounds", "1", "--device", "cpu")
+    outcome = command("bench", "speed", *options, "--out", "out")
+    assert (outcome.code, outcome.err) == (0, "")
+    assert "batch 2, Sure light (kernels)" in outcome.out
+    found = json.loads((tmp_path / "out" / "speed.json").read_text())
+    assert [entry["batch"] for entry in found["timings"]] == [1, 1, 2, 2]
+    assert {"device", "date", "versions"} <= set(found)
+    assert "| Sure light | kernels |" in (tmp_path / "out" / "speed.md").read_text()
+    assert (tmp_path / "out" / "speed.png").exists()
+    again = command("bench", "speed", "--figures-only", "--out", "out")
+    assert (again.code, again.err) == (0, "")
+    assert json.loads((tmp_path / "out" / "speed.json").read_text()) == found
+
+
+def test_what_is_wrong_with_speed_is_one_line(refused):
+    for sizes in ("", "0", "1,x"):
+        assert "--batches is" in refused("bench", "speed", "--batches", sizes, "--device", "cpu")
+    assert "--names has 'adam'" in refused("bench", "speed", "--names", "adam", "--device", "cpu").replace("\n", " ")
+    assert "there is no record" in refused("bench", "speed", "--figures-only")

@@ -115,7 +115,7 @@ def test_chosen_kinds():
 def test_first_hits_are_those_of_the_whole_path(tmp_path):
     data = solved(draw(SMALL, 3, 0), tmp_path, CPU)
     problem = data.problem.to(dtype=torch.float32)
-    hits = first_hits(FISTA(restart=True), problem, data, torch.float32, None, 2000)
+    hits = first_hits(FISTA(restart=True), problem, data, torch.float32, 2000)
     state, gaps = FISTA().init(problem, data.start.float()), []
     state = FISTA(restart=True).init(problem, data.start.float())
     gaps.append((data.problem.objective(state.x.double()) - data.best) / data.best)
@@ -141,15 +141,15 @@ class Backwards(Optimizer):
 
 def test_who_diverges_never_hits(tmp_path):
     data = solved(draw(SMALL, 2, 0), tmp_path, CPU)
-    hits = first_hits(Backwards(), data.problem.to(dtype=torch.float32), data, torch.float32, None, 300)
+    hits = first_hits(Backwards(), data.problem.to(dtype=torch.float32), data, torch.float32, 300)
     assert all(hit.tolist() == [-1, -1] for hit in hits.values())
 
 
 def test_products_with_A_are_counted():
     problem, x0 = sp.lasso(torch.randn(2, 6, 9), torch.randn(2, 6), 0.1), torch.zeros(2, 9)
     for optimizer in (FISTA(), L2OPA(), Sure(), Sure(coordinate=0, conjugate=True)):
-        assert count_products(optimizer, problem, x0, None) == (0, 2)
-    assert count_products(GoMathL2O(), problem, x0, None) == (2, 2)
+        assert count_products(optimizer, problem, x0) == (0, 2)
+    assert count_products(GoMathL2O(), problem, x0) == (2, 2)
 
 
 def test_a_kind_is_run_for_every_optimizer_that_is_there(tmp_path):
@@ -168,21 +168,6 @@ def test_a_kind_is_run_for_every_optimizer_that_is_there(tmp_path):
     assert found[2].weights is not None
     refused(lambda: Battery(Plan(), tmp_path, CPU, None, ["shure"]).run(SMALL), "no optimizer 'shure'", "sure-light")
     refused(lambda: Battery(Plan(batch=0), tmp_path, CPU), "batch is 0")
-
-
-def test_a_model_trained_with_the_papers_L_gets_it(tmp_path):
-    problem_kind = Kind("small", "logistic", True, LogisticDesign(m=60, n=10, nonzeros=5))
-    torch.manual_seed(0)
-    for name, family in (("a", {"curvature": 1.0}), ("b", {})):
-        sp.save(GoMathL2O(hidden=4), tmp_path / "go-math-l2o" / name, family=family)
-    battery = Battery(Plan(batch=2, most=50), tmp_path, CPU, tmp_path, ["go-math-l2o/a", "go-math-l2o/b"])
-    from sureprox.evaluation.battery import _step_size, contestant
-
-    problem = draw(problem_kind, 2, 0).problem
-    found = [contestant(name, "logistic", CPU, tmp_path) for name in battery.names[2:]]
-    four_times, same = (_step_size(c, problem) for c in found)
-    torch.testing.assert_close(four_times, problem.step_size() / 4)
-    torch.testing.assert_close(same, problem.step_size())
 
 
 # --- records ----------------------------------------------------------------------------------------------------------

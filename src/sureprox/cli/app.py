@@ -224,6 +224,26 @@ def battery(
     )
 
 
+@bench.command()
+def speed(
+    batches: Annotated[str, typer.Option(metavar="SIZE,...", help="Problems in a batch.")] = "1,8,32,128,1024",
+    names: Annotated[
+        str | None,
+        typer.Option(metavar="NAME,...", help="Optimizers, such as ista,sure,certified sure; all by default."),
+    ] = None,
+    shared: Annotated[bool, typer.Option("--shared", help="One 64 x 128 matrix for the whole batch.")] = False,
+    steps: Annotated[int, typer.Option(min=1, help="Iterations of a round.")] = 10,
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds, of which the best counts.")] = 5,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Record, table and figure.")] = Path("out/speed"),
+    figures_only: Annotated[bool, typer.Option("--figures-only", help="From the record, compute nothing.")] = False,
+) -> None:
+    """Milliseconds per iteration against the size of the batch, ISTA and the speed of the memory beside them."""
+    from sureprox.cli.speed import run_speed
+
+    run_speed(batches, names, out, shared=shared, steps=steps, rounds=rounds, device=device, redraw=figures_only)
+
+
 @app.command()
 def report(
     records: Annotated[

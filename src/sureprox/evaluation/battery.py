@@ -17,8 +17,8 @@ from sureprox.evaluation.battery_records import LEVELS, KindRecord
 from sureprox.evaluation.contestants import Contestant, UnavailableError, classical, learned
 from sureprox.evaluation.datasets import Dataset, Instances, solved
 from sureprox.evaluation.metrics import gap_scale, relative_gap
-from sureprox.optimizers import Certified, Optimizer, read_card
-from sureprox.problems import Logistic, Problem
+from sureprox.optimizers import Certified, Optimizer
+from sureprox.problems import Problem
 from sureprox.solve import iterate
 from sureprox.types import Vectors
 
@@ -109,10 +109,9 @@ class Battery:
         problem = data.problem.to(dtype=dtype)
         if not isinstance(found.optimizer, Certified):  # whose tracks share their reads already
             problem = faster(problem)
-        step_size = _step_size(found, problem)
         optimizer = stepper(found.optimizer, self.device, dtype)
-        start, step = count_products(optimizer, problem, data.start.to(dtype), step_size)
-        hits = first_hits(optimizer, problem, data, dtype, step_size, most)
+        start, step = count_products(optimizer, problem, data.start.to(dtype))
+        hits = first_hits(optimizer, problem, data, dtype, most)
         iterations = {level: [None if k < 0 else k for k in row.tolist()] for level, row in hits.items()}
         typical = KindRecord.quantile_of(iterations[1e-6], 0.5)
         return KindRecord(
@@ -130,7 +129,7 @@ class Battery:
             most=most,
             products_at_start=start,
             products=step,
-            seconds=None if typical is None else self._seconds(optimizer, problem, data, dtype, step_size, typical),
+            seconds=None if typical is None else self._seconds(optimizer, problem, data, dtype, typical),
             iterations=iterations,
             **circumstances(self.device),
         )
@@ -141,11 +140,10 @@ class Battery:
         problem: Problem,
         data: Dataset,
         dtype: torch.dtype,
-        step_size: Tensor | None,
         steps: int,
     ) -> float:
         """Of so many steps of the whole batch, and nothing else."""
-        state = optimizer.init(problem, data.start.to(dtype), step_size=step_size)
+        state = optimizer.init(problem, data.start.to(dtype))
         times = []
         with torch.no_grad():
             optimizer.step(problem, state)  # not timed: the first step may compile and allocate
@@ -169,7 +167,6 @@ def first_hits(
     problem: Problem,
     data: Dataset,
     dtype: torch.dtype,
-    step_size: Tensor | None,
     most: int,
 ) -> dict[float, Tensor]:
     """For each level the first iteration (B,) whose relative gap is at most that, -1 for never.
@@ -177,7 +174,7 @@ def first_hits(
     F is evaluated in float64, after every iteration up to 200 and then every 0.5 % of them.
     """
     scale, _ = gap_scale(data.best)
-    state = optimizer.init(problem, data.start.to(dtype), step_size=step_size)
+    state = optimizer.init(problem, data.start.to(dtype))
     hits = {level: torch.full((data.problem.batch,), -1, device=problem.device) for level in LEVELS}
 
     def look(k: int, x: Vectors) -> bool:
@@ -214,26 +211,15 @@ class CountedProblem(Problem):
 
 
 @torch.no_grad()
-def count_products(
-    optimizer: Optimizer[Any], problem: Problem, x0: Vectors, step_size: Tensor | None
-) -> tuple[int, int]:
+def count_products(optimizer: Optimizer[Any], problem: Problem, x0: Vectors) -> tuple[int, int]:
     """Products with A of `init`, those for L left out, and of each step; tracks that share a read count each."""
     if isinstance(optimizer, Certified):
         return 2, 2 * optimizer.stack(problem).count
     counted = CountedProblem(problem)
-    state = optimizer.init(counted, x0, step_size=problem.step_size() if step_size is None else step_size)
+    state = optimizer.init(counted, x0, step_size=problem.step_size())
     at_start = counted.count
     optimizer.step(counted, state)
     return at_start, counted.count - at_start
-
-
-def _step_size(found: Contestant, problem: Problem) -> Tensor | None:
-    """1/L; the paper's L, four times larger than needed, for models that were trained with it."""
-    f = problem.f
-    if found.path is None or not isinstance(f, Logistic):
-        return None
-    trained_with: float = read_card(found.path).family.get("curvature", f.curvature)
-    return problem.step_size() * f.curvature / trained_with
 
 
 def chosen(names: Sequence[str]) -> list[Kind]:

@@ -10,6 +10,8 @@ import torch
 from torch import Tensor
 
 from sureprox.backends import Accelerated
+from sureprox.fast import plain_steps
+from sureprox.many.cluster import cores
 from sureprox.optimizers import FISTA, ISTA, Certified, Optimizer, load
 from sureprox.problems import LassoFamily, Problem, lasso
 from sureprox.run import iterate
@@ -35,7 +37,7 @@ class Timing:
     may compile."""
 
     name: str
-    mode: str  # "plain" or "compiled"
+    mode: str  # "plain": single operations of PyTorch; "compiled" on a GPU, "kernels" on a CPU: as `solve` can do it
     batch: int
     best: float
     median: float
@@ -71,15 +73,31 @@ def time_steps(
     return min(times), statistics.median(times), first
 
 
+class Plain(Optimizer[Any]):
+    """An optimizer whose steps are the plain ones."""
+
+    def __init__(self, optimizer: Optimizer[Any]) -> None:
+        self.optimizer = optimizer
+
+    def init(self, problem: Problem, x0: Any, **options: Any) -> Any:
+        return self.optimizer.init(problem, x0, **options)
+
+    def step(self, problem: Problem, state: Any) -> Any:
+        with plain_steps():
+            return self.optimizer.step(problem, state)
+
+
 def optimizers(device: torch.device, names: Sequence[str]) -> dict[tuple[str, str], Optimizer[Any]]:
     """By name and mode; each compiled one is used for all batch sizes, so that it compiles once."""
     found: dict[tuple[str, str], Optimizer[Any]] = {}
     for name in names:
         optimizer = FAST[name](device)
         if name in PLAIN:
-            found[name, "plain"] = optimizer
+            found[name, "plain"] = Plain(optimizer)
         if device.type == "cuda":
             found[name, "compiled"] = Accelerated(optimizer)
+        elif name != "ista":  # for which there is none
+            found[name, "kernels"] = optimizer
     return found
 
 
@@ -106,6 +124,27 @@ def iteration_times(
             timings.append(timing)
             told(timing)
     return timings
+
+
+def measured(
+    device: torch.device,
+    batches: Sequence[int],
+    names: Sequence[str],
+    told: Callable[[Timing], None],
+    *,
+    shared: bool,
+    steps: int,
+    rounds: int,
+) -> dict[str, Any]:
+    """All of a `SpeedRecord` but where it was made: LASSO of the paper's size, or 64 x 128 with a shared A."""
+    if device.type == "cpu":
+        torch.set_num_threads(cores())
+    family = LassoFamily(m=64, n=128, nonzeros=13) if shared else LassoFamily()
+    bandwidth = copy_bandwidth(device)
+    timings = iteration_times(device, batches, names, told, family=family, shared=shared, steps=steps, rounds=rounds)
+    protocol = f"best and median of {rounds} rounds of {steps} iterations"
+    sizes = {"m": family.m, "n": family.n, "shared": shared}
+    return {**sizes, "protocol": protocol, "bandwidth": bandwidth, "timings": tuple(timings)}
 
 
 def sample(family: LassoFamily, batch: int, generator: torch.Generator, shared: bool) -> Problem:

@@ -10,7 +10,7 @@ from torch.nn.functional import softplus
 
 from sureprox.errors import WeightsError
 from sureprox.fast import fast_where_possible
-from sureprox.optimizers.base import PER_COORDINATE, State, resolve_step_size
+from sureprox.optimizers.base import PER_COORDINATE, State
 from sureprox.optimizers.learned import LearnedOptimizer, choice, lstm_names, xavier_
 from sureprox.optimizers.lstm import CoordinateNetwork, InitialState
 from sureprox.problems import Problem
@@ -138,7 +138,7 @@ class GoMathL2O(LearnedOptimizer[GoMathState]):
         return GoMathState(
             x=x,
             k=0,
-            step_size=resolve_step_size(problem, step_size),
+            step_size=self.own_step_size(problem, step_size),
             v=zeros,
             norms=torch.linalg.vector_norm(raw, dim=1).clamp(min=FLOOR),
             h=h,

@@ -22,6 +22,7 @@ class Track(StrEnum):
     OPTIMIZER = "optimizer"
     FISTA = "fista"
     RESTARTED = "restarted fista"
+    PATH = "path"  # no iteration was needed, see sureprox.path
 
 
 TRACKS = tuple(Track)

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sureprox.optimizers.base import PER_COORDINATE, State, resolve_step_size
+from sureprox.optimizers.base import PER_COORDINATE, State
 from sureprox.optimizers.go_math_l2o import Activation, activate
 from sureprox.optimizers.learned import LearnedOptimizer, choice, lstm_names
 from sureprox.optimizers.lstm import CoordinateNetwork, InitialState
@@ -74,7 +74,7 @@ class L2OPA(LearnedOptimizer[L2OPAState]):
         return L2OPAState(
             x=x,
             k=0,
-            step_size=resolve_step_size(problem, step_size),
+            step_size=self.own_step_size(problem, step_size),
             z=x,
             h=h,
             c=c,

@@ -11,8 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from sureprox.errors import InputError, WeightsError
-from sureprox.optimizers.base import Optimizer, S
-from sureprox.problems import Problem
+from sureprox.optimizers.base import Optimizer, S, resolve_step_size
+from sureprox.problems import Logistic, Problem
+from sureprox.types import Scalars
 
 E = TypeVar("E", bound=StrEnum)
 
@@ -21,6 +22,7 @@ class LearnedOptimizer(nn.Module, Optimizer[S]):
     """An optimizer with weights. The module holds only weights; iterates live in the state."""
 
     kind: ClassVar[str]  # the name used in model names and cards, e.g. "go-math-l2o"
+    curvature: float | None = None  # of the logistic problems in training, see `Logistic`; None: it does not matter
 
     @property
     @abstractmethod
@@ -41,6 +43,13 @@ class LearnedOptimizer(nn.Module, Optimizer[S]):
         clone = copy.copy(self)
         vars(clone).update({"_modules": dict(self._modules), **attributes})
         return clone
+
+    def own_step_size(self, problem: Problem, step_size: Any) -> Scalars:
+        """1/L, or the step size given, by the L that the weights know: a logistic f can have a sharper one."""
+        step = resolve_step_size(problem, step_size)
+        if self.curvature is None or not isinstance(problem.f, Logistic):
+            return step
+        return step * (problem.f.curvature / self.curvature)
 
     def check_device(self, problem: Problem) -> None:
         device = next(self.parameters()).device

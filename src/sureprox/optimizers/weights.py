@@ -2,7 +2,9 @@
 
 import hashlib
 import json
+import math
 import os
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
 from pathlib import Path
@@ -76,10 +78,20 @@ def load(name: str | Path, device: torch.device | str = "cpu") -> LearnedOptimiz
     weights = _parse(data, f"{stem.name}.safetensors")
     optimizer = build(card.optimizer, card.arguments)
     optimizer.take(weights)
+    optimizer.curvature = _curvature(stem, card.family)
     identity = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")]).get("__metadata__")
     if identity is not None and identity != _identity(card.optimizer, card.arguments):
         raise WeightsError(f"{stem.name}.json does not match its weights (other arguments); take both from one source")
     return optimizer.to(device).eval()
+
+
+def _curvature(stem: Path, family: Mapping[str, Any]) -> float | None:
+    value = family.get("curvature")
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+        raise WeightsError(f"{stem.name}.json has curvature {value!r}; it must be a number > 0")
+    return float(value)
 
 
 def _identity(kind: Any, arguments: Any) -> dict[str, str]:
