@@ -148,6 +148,7 @@ def first_calls() -> dict[str, float]:
 
 
 TINY_OPTIMIZERS = {
+    "what solve chooses": "None",
     "restarted FISTA": "sp.optimizers.FISTA(restart=True)",
     "GO-Math-L2O": "'go-math-l2o/lasso'",
     "Sure light, untrained": "sp.optimizers.Sure(coordinate=0, conjugate=True)",

@@ -1,14 +1,14 @@
 """What a record of speed says: a table, ratios to ISTA and to the floor, growth with the batch, and a figure."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
 from sureprox.evaluation.speed_records import SpeedRecord
 from sureprox.files import save_figure
 from sureprox.report.battery import LABELS
-from sureprox.report.style import GREY, styles
+from sureprox.report.style import GREY, SKY, styles
 
 SATURATED = 1.6  # of the time, at least, if the batch is twice as large: then the device is busy
 BEND = 0.2  # relative distance from a straight line that has to be explained
@@ -127,6 +127,8 @@ def draw_speed(record: SpeedRecord, path: Path) -> None:
     figure = Figure(figsize=(7.5, 4.6), layout="constrained")
     axis = figure.add_subplot(1, 1, 1)
     look = styles(list(dict.fromkeys(label(_alone(name)) for name, _ in pairs(record))))
+    if "Sure light" in look:  # whose dashes mean something else here
+        look["Sure light"] = replace(look["Sure light"], colour=SKY)
     for name, mode in pairs(record):
         plain, certified = mode == "plain", name != _alone(name)
         if plain and certified:
