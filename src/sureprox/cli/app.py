@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from sureprox.cli.problem_commands import advise, evaluate, solve
+from sureprox.cli.sweep_commands import sweep
 
 app = typer.Typer(
     name="sureprox",
@@ -109,6 +110,7 @@ def train(
     command.run(recipe, directory, device=device, backend=backend, tensorboard=tensorboard, plot=plot)
 
 
+app.command()(sweep)
 app.command()(evaluate)
 
 

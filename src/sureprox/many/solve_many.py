@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from sureprox.errors import InputError
-from sureprox.many.cluster import cores, map_on
+from sureprox.cluster import cores, map_on
 from sureprox.many.facts import described, understood
 from sureprox.many.memory import free_memory
 from sureprox.many.parts import Part, Reading

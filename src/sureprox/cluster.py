@@ -3,6 +3,7 @@
 import contextlib
 import logging
 import os
+import sys
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -18,6 +19,10 @@ AHEAD = 3  # tasks for each thread of the cluster that are under way at a time
 # Dask lets its workers give every large array back to the system at once, for which new pages have to be made at each
 # step: it more than doubled the time of a shard. So they keep up to 64 MiB, as processes do that nobody told otherwise.
 KEEP = {"MALLOC_TRIM_THRESHOLD_": 2**26, "MALLOC_MMAP_THRESHOLD_": 2**25}
+
+
+class WorkerLostError(SureproxError):
+    """A task whose workers died again and again."""
 
 
 def cores() -> int:
@@ -57,11 +62,12 @@ def connected(cluster: Any) -> Iterator[Any]:
                 )
             )
         try:
-            yield opened.enter_context(distributed.Client(cluster))
+            client = opened.enter_context(distributed.Client(cluster))
         except (OSError, ValueError) as error:
-            if isinstance(error, SureproxError) or not isinstance(cluster, str):
+            if not isinstance(cluster, str):
                 raise
             raise InputError(f"cluster {cluster!r} cannot be reached: {' '.join(str(error).split())[:160]}") from None
+        yield client
 
 
 def map_on(
@@ -80,9 +86,79 @@ def map_on(
         yield from _submitted(client, function, iter(items), ahead)
 
 
-def _submitted(client: Any, function: Callable[[Item], Value], items: Iterator[Item], ahead: int) -> Iterator[Value]:
+def done_on(
+    cluster: Any, function: Callable[[Item], Value], items: Iterable[Item], *, at_once: int | None = None
+) -> Iterator[tuple[Item, Value | SureproxError]]:
+    """(item, function(item)) for every item, the first to be done first; for long tasks, such as training runs.
+
+    At most `at_once` items are under way, by default one for each thread of the cluster; the next one is taken from
+    `items` only then, so that it may depend on what was done before. An item whose workers died again and again comes
+    with the error that says so, and the others go on. An error in the function is raised here.
+    """
+    with connected(cluster) as client:
+        if client is None:
+            for item in items:
+                yield item, function(item)
+            return
+        yield from _as_done(client, function, iter(items), at_once)
+
+
+def _as_done(
+    client: Any, function: Callable[[Item], Value], items: Iterator[Item], at_once: int | None
+) -> Iterator[tuple[Item, Value | SureproxError]]:
+    from distributed import as_completed
+
+    under_way: dict[Any, Item] = {}
+    completed = as_completed()
+
+    def submit(count: int) -> None:
+        for item in islice(items, count):
+            future = client.submit(function, item, pure=False)
+            under_way[future] = item
+            completed.add(future)
+
+    try:
+        submit(at_once or max(1, sum(client.nthreads().values())))
+        for future in completed:
+            try:
+                value = _result(future)
+            except WorkerLostError as error:
+                value = error
+            yield under_way.pop(future), value
+            submit(1)
+    finally:
+        client.cancel(list(under_way))
+
+
+def unwanted() -> bool:
+    """Whether nobody waits any more for the task that asks: it was cancelled, or whoever gave it has gone.
+
+    Dask cannot end a task that runs. A long one should ask now and then, and end itself. False outside of a cluster.
+    """
+    distributed = sys.modules.get("distributed")  # not there: this is no task
+    if distributed is None:
+        return False
+    try:
+        worker = distributed.get_worker()
+        task = worker.state.tasks.get(worker.get_current_task())
+    except ValueError:
+        return False
+    return task is None or task.state in ("cancelled", "released")
+
+
+def _result(future: Any) -> Any:
     from distributed.scheduler import KilledWorker
 
+    try:
+        return future.result()
+    except KilledWorker as error:
+        raise WorkerLostError(
+            f"a task was given up after its worker died {error.allowed_failures + 1} times; "
+            "is it too large for the memory of a worker?"
+        ) from None
+
+
+def _submitted(client: Any, function: Callable[[Item], Value], items: Iterator[Item], ahead: int) -> Iterator[Value]:
     waiting: deque[Any] = deque()
 
     def submit(count: int) -> None:
@@ -94,13 +170,7 @@ def _submitted(client: Any, function: Callable[[Item], Value], items: Iterator[I
     try:
         submit(max(1, ahead * sum(client.nthreads().values())))
         while waiting:
-            try:
-                value = waiting[0].result()
-            except KilledWorker as error:
-                raise SureproxError(
-                    f"a task was given up after its worker died {error.allowed_failures + 1} times; "
-                    "is its chunk too large for the memory of a worker?"
-                ) from None
+            value = _result(waiting[0])
             waiting.popleft().release()
             submit(1)
             yield value
