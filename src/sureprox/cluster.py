@@ -6,7 +6,7 @@ import os
 import sys
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -16,6 +16,8 @@ Item = TypeVar("Item")
 Value = TypeVar("Value")
 
 AHEAD = 3  # tasks for each thread of the cluster that are under way at a time
+# A terminal sends Ctrl-C to the workers too, but it is this process that ends them, once their tasks have had a moment.
+DEAF = "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n"
 # Dask lets its workers give every large array back to the system at once, for which new pages have to be made at each
 # step: it more than doubled the time of a shard. So they keep up to 64 MiB, as processes do that nobody told otherwise.
 KEEP = {"MALLOC_TRIM_THRESHOLD_": 2**26, "MALLOC_MMAP_THRESHOLD_": 2**25}
@@ -59,6 +61,7 @@ def connected(cluster: Any) -> Iterator[Any]:
                     dashboard_address=None,
                     memory_limit=None,  # chunks are sized to fit; Dask would stop and move work on its own estimate
                     silence_logs=logging.CRITICAL,
+                    preload=[DEAF],
                 )
             )
         try:
@@ -88,7 +91,7 @@ def map_on(
 
 def done_on(
     cluster: Any, function: Callable[[Item], Value], items: Iterable[Item], *, at_once: int | None = None
-) -> Iterator[tuple[Item, Value | SureproxError]]:
+) -> Generator[tuple[Item, Value | SureproxError], None, None]:
     """(item, function(item)) for every item, the first to be done first; for long tasks, such as training runs.
 
     At most `at_once` items are under way, by default one for each thread of the cluster; the next one is taken from

@@ -20,6 +20,7 @@ from sureprox.training.config import override
 from sureprox.training.sweep import with_seeds
 
 SETTINGS = "all-settings"
+MOST_SEEDS = 1000
 FAILED = 1  # exit code: some recipes failed, the others are done
 
 
@@ -35,9 +36,7 @@ def chosen(
             raise ConfigError(f"two recipes are called {twice[0]}; rename one of the files")
         recipes |= found
     replaced = pairs("--set", changes)
-    recipes = {
-        name: replace(recipe, training=override(recipe.training, replaced)) for name, recipe in recipes.items()
-    }
+    recipes = {name: replace(recipe, training=override(recipe.training, replaced)) for name, recipe in recipes.items()}
     return with_seeds(recipes, chosen_seeds(seeds))
 
 
@@ -62,9 +61,10 @@ def chosen_seeds(text: str | None) -> tuple[int, ...]:
         first, dash, last = part.strip().partition("-")
         if not first.isdecimal() or (dash and not last.isdecimal()) or (dash and int(last) < int(first)):
             raise ConfigError(f"--seeds is {text!r}; write whole numbers such as 0,1,2 or 0-4")
-        found += range(int(first), int(last or first) + 1)
-        if len(found) > 1000:
-            raise ConfigError(f"--seeds is {text!r}; at most 1,000 seeds are taken")
+        count = int(last or first) - int(first) + 1
+        if len(found) + count > MOST_SEEDS:
+            raise ConfigError(f"--seeds is {text!r}; at most {MOST_SEEDS:,} seeds are taken")
+        found += range(int(first), int(first) + count)
     return tuple(dict.fromkeys(found))
 
 

@@ -3,13 +3,13 @@
 import contextlib
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from sureprox.circumstances import today
-from sureprox.cluster import done_on
+from sureprox.cluster import connected, done_on
 from sureprox.errors import ConfigError, SureproxError
 from sureprox.files import locked, write_atomically
 from sureprox.training.api import check_fit
@@ -73,29 +73,34 @@ def sweep(
     jobs = _jobs(recipes, Path(out).absolute(), device, backend, threads=None if cluster is None else 1)
     known: dict[str, Outcome] = {name: found(job) for name, job in jobs.items()}
     known = {name: replace(was, earlier=was.ending is Ending.COMPLETED) for name, was in known.items()}
-    with locked(Path(out)):
-        pending = []
-        for name, outcome in known.items():
-            if outcome.earlier:
-                progress(outcome)
-            else:
-                pending.append(jobs[name])
-        _write(Path(out), recipes, known)
-        with (
-            contextlib.suppress(KeyboardInterrupt),
-            contextlib.closing(done_on(cluster, train_job, pending, at_once=len(pending))) as running,
-        ):
-            for job, value in running:
-                outcome = failed(job, value) if isinstance(value, SureproxError) else value
-                known[job.name] = outcome
+    pending = [jobs[name] for name, was in known.items() if not was.earlier]
+    with contextlib.ExitStack() as held:
+        with connected(cluster if pending else None) as client:
+            held.enter_context(locked(Path(out)))  # a cluster that is not there leaves nothing behind
+            for was in known.values():
+                if was.earlier:
+                    progress(was)
+            _write(Path(out), recipes, known)
+            for outcome in _outcomes(client, pending):
+                known[outcome.name] = outcome
                 progress(outcome)
                 _write(Path(out), recipes, known)
-                if outcome.ending is Ending.INTERRUPTED:
-                    break
         open_still = [name for name, was in known.items() if was.ending in (Ending.WAITING, Ending.INTERRUPTED)]
-        known |= {name: found(jobs[name]) for name in open_still}
+        known |= {name: found(jobs[name]) for name in open_still}  # now that the workers have let go of them
         _write(Path(out), recipes, known)
     return Sweep(Path(out), tuple(known.values()))
+
+
+def _outcomes(client: Any, jobs: Sequence[Job]) -> Iterator[Outcome]:
+    """As the jobs end, until all have or one was interrupted."""
+    with (
+        contextlib.suppress(KeyboardInterrupt),
+        contextlib.closing(done_on(client, train_job, jobs, at_once=len(jobs))) as running,
+    ):
+        for job, value in running:
+            yield failed(job, value) if isinstance(value, SureproxError) else value
+            if isinstance(value, Outcome) and value.ending is Ending.INTERRUPTED:
+                return
 
 
 def with_seeds(recipes: Mapping[str, Recipe], seeds: tuple[int, ...]) -> dict[str, Recipe]:
