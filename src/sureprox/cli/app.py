@@ -134,6 +134,12 @@ def reproduce(
     ] = None,
     records_only: Annotated[bool, typer.Option("--records-only", help="Draw nothing.")] = False,
     figures_only: Annotated[bool, typer.Option("--figures-only", help="Draw from records, compute nothing.")] = False,
+    dask: Annotated[
+        str | None,
+        typer.Option(
+            metavar="local|ADDRESS", help="Curves on all cores, or on the Dask cluster of the scheduler at ADDRESS."
+        ),
+    ] = None,
 ) -> None:
     """Run the paper's experiments and judge its claims.
 
@@ -146,6 +152,8 @@ def reproduce(
     figures = command.chosen_figures(what)
     if records_only and figures_only:
         raise InputError("--records-only and --figures-only are given; choose one")
+    if dask is not None and figures_only:
+        raise InputError("--dask and --figures-only are given; nothing is computed, leave --dask out")
     where = chosen_device(device)
     request = command.chosen_request(quick, full or (figures_only and not quick), instances, iterations, seed, where)
     folder = out or Path("out/reproduction") / request.mode
@@ -158,6 +166,7 @@ def reproduce(
         weights=weights,
         compute=not figures_only,
         draw=not records_only,
+        cluster=dask,
     )
 
 
