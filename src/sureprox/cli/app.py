@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from sureprox.cli.problem_commands import advise, evaluate, solve
-from sureprox.cli.sweep_commands import sweep
+from sureprox.cli.sweep_commands import search, sweep
 
 app = typer.Typer(
     name="sureprox",
@@ -111,6 +111,7 @@ def train(
 
 
 app.command()(sweep)
+app.command()(search)
 app.command()(evaluate)
 
 

@@ -27,6 +27,7 @@ class Ending(StrEnum):
 
     COMPLETED = "completed"
     INTERRUPTED = "interrupted"  # it goes on from its checkpoint when it is asked for again
+    PRUNED = "pruned"  # ended early, by a search
     FAILED = "failed"
     WAITING = "waiting"  # not begun
 
