@@ -37,7 +37,8 @@ def test_a_search_goes_on_and_its_best_is_trained(command, file):
     assert second.code == 0
     found = json.loads(second.out)
     assert [trial["number"] for trial in found["trials"]] == [0, 1, 2]
-    assert "trial 0" not in second.err
+    assert "trial 0: completed" not in second.err
+    assert "trial 2: completed" in second.err
     best = found["trials"][found["best"]]
     assert best["best_validation"] == min(trial["best_validation"] for trial in found["trials"])
     trained = command("train", "--config", "out/best.toml", "--out", "best", "--device", "cpu")
@@ -62,7 +63,7 @@ def test_no_trial_completed_is_exit_code_1(command, tmp_path):
         (["absent.toml"], "cannot read absent.toml"),
         (["mine.toml", "--optimizer", "l2o-pa"], "mine.toml is given with --optimizer or --argument"),
         (["bad.toml"], "search key 'clip' has low = 2.0 and high = 1.0; low must be smaller"),
-        (["tiny", "--trials", "0"], "0 is not in the range x>=1"),
+        (["tiny", "--trials", "0"], "Invalid value for '--trials'"),
         (["tiny", "--device", "tpu"], "device is 'tpu'"),
         (["tiny", "--dask", "tcp:"], "cluster 'tcp:' cannot be reached"),
     ],
