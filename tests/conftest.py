@@ -58,7 +58,7 @@ def workers():
         patch.setenv("OMP_NUM_THREADS", "1")
         patch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
         with (
-            distributed.LocalCluster(2, threads_per_worker=1, dashboard_address=None, silence_logs=50) as local,
+            distributed.LocalCluster(2, threads_per_worker=1, dashboard_address=":0", silence_logs=50) as local,
             distributed.Client(local) as client,
         ):
             yield client

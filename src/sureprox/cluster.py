@@ -7,6 +7,7 @@ import sys
 import warnings
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import CancelledError
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -21,6 +22,8 @@ DEAF = "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n"
 # Dask lets its workers give every large array back to the system at once, for which new pages have to be made at each
 # step: it more than doubled the time of a shard. So they keep up to 64 MiB, as processes do that nobody told otherwise.
 KEEP = {"MALLOC_TRIM_THRESHOLD_": 2**26, "MALLOC_MMAP_THRESHOLD_": 2**25}
+
+_listeners: dict[str, Callable[[Any], None]] = {}  # to tasks that run in this process
 
 
 class WorkerLostError(SureproxError):
@@ -58,7 +61,7 @@ def connected(cluster: Any) -> Iterator[Any]:
                 distributed.LocalCluster(
                     n_workers=cores(),
                     threads_per_worker=1,
-                    dashboard_address=None,
+                    dashboard_address=":0",  # not a port that another one may have
                     memory_limit=None,  # chunks are sized to fit; Dask would stop and move work on its own estimate
                     silence_logs=logging.CRITICAL,
                     preload=[DEAF],
@@ -133,20 +136,49 @@ def _as_done(
         client.cancel(list(under_way))
 
 
+@contextlib.contextmanager
+def listening(client: Any, topic: str, listener: Callable[[Any], None]) -> Iterator[None]:
+    """Meanwhile `listener` is called with what the tasks of this client `report` to the topic."""
+    if client is None:
+        _listeners[topic] = listener
+    else:
+        client.subscribe_topic(topic, lambda event: listener(event[1]))  # with its time before it
+    try:
+        yield
+    finally:
+        if client is None:
+            del _listeners[topic]
+        else:
+            client.unsubscribe_topic(topic)
+
+
+def report(topic: str, message: Any) -> None:
+    """From a task, here or on a worker, to whoever is listening; a few times a second at most."""
+    if topic in _listeners:
+        _listeners[topic](message)
+    elif worker := _worker():
+        worker.log_event(topic, message)
+
+
 def unwanted() -> bool:
     """Whether nobody waits any more for the task that asks: it was cancelled, or whoever gave it has gone.
 
     Dask cannot end a task that runs. A long one should ask now and then, and end itself. False outside of a cluster.
     """
-    distributed = sys.modules.get("distributed")  # not there: this is no task
-    if distributed is None:
+    worker = _worker()
+    if worker is None:
         return False
-    try:
-        worker = distributed.get_worker()
-        task = worker.state.tasks.get(worker.get_current_task())
-    except ValueError:
-        return False
+    task = worker.state.tasks.get(worker.get_current_task())
     return task is None or task.state in ("cancelled", "released")
+
+
+def _worker() -> Any:
+    """The Dask worker whose task this is; None outside of a cluster."""
+    distributed = sys.modules.get("distributed")  # not there: this is no task
+    try:
+        return distributed and distributed.get_worker()
+    except ValueError:
+        return None
 
 
 def _result(future: Any) -> Any:
@@ -154,6 +186,8 @@ def _result(future: Any) -> Any:
 
     try:
         return future.result()
+    except CancelledError:
+        raise SureproxError("the cluster was lost, or it cancelled a task; what is done is kept, call again") from None
     except KilledWorker as error:
         raise WorkerLostError(
             f"a task was given up after its worker died {error.allowed_failures + 1} times; "

@@ -116,7 +116,9 @@ def test_values_that_do_not_go_together_are_a_failed_trial(tmp_path, monkeypatch
             raise ConfigError("not with a segment of 4")
 
     monkeypatch.setattr(sys.modules["sureprox.training.search"], "check_fit", check)
-    made = quickly(tmp_path, trials=4, space={"segment": Choice((2, 4))})
+    heard = []
+    made = quickly(tmp_path, trials=4, space={"segment": Choice((2, 4))}, progress=heard.append)
+    assert tuple(heard) == made.trials
     assert {(row.values["segment"], row.error) for row in made.trials} == {(2, ""), (4, "not with a segment of 4")}
 
 

@@ -35,9 +35,13 @@ def model(out: Path, name: str):
 def test_every_recipe_once_and_as_train_does_it(tmp_path):
     recipes = with_seeds({"a": SMALL}, (0, 3))
     heard = []
-    made = quickly(recipes, tmp_path / "out", progress=heard.append)
+    watched = []
+    made = quickly(
+        recipes, tmp_path / "out", progress=heard.append, watch=lambda name, batch: watched.append((name, batch))
+    )
     assert made.completed
     assert tuple(heard) == made.outcomes
+    assert [entry for entry in watched if entry[1]] == [(name, batch) for name in recipes for batch in (4, 8, 12)]
     assert [row["name"] for row in made.rows()] == ["a/seed-0", "a/seed-3"]
     for name, recipe in recipes.items():
         torch.manual_seed(recipe.training.seed)
@@ -102,9 +106,11 @@ def test_a_worker_is_killed(tmp_path, workers):
 
     killer = threading.Thread(target=kill)
     killer.start()
-    made = quickly(recipes, tmp_path / "out", cluster=workers)
+    watched = set()
+    made = quickly(recipes, tmp_path / "out", cluster=workers, watch=lambda name, batch: watched.add((name, batch)))
     killer.join()
     assert made.completed
+    assert {(name, batch) for name in recipes for batch in (50, 100)} <= watched
     starts = [of_kind(read_log(tmp_path / "out" / name / "log.jsonl"), "start") for name in recipes]
     assert sorted(len(told) for told in starts) == [1, 2]
     assert [told[-1]["batch"] > 0 for told in starts if len(told) == 2] == [True]

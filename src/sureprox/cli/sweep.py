@@ -8,7 +8,7 @@ from pathlib import Path
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from sureprox.cli.choices import chosen_places
 from sureprox.cli.tables import new_table, table_console
@@ -75,12 +75,22 @@ def run(
     if device not in DEVICES:
         raise ConfigError(f"device is {device!r}; choose one of {', '.join(DEVICES)}")
     console = Console(stderr=as_json, soft_wrap=True, highlight=False, markup=False)
-    shown = (TextColumn("{task.description}"), BarColumn(20), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*shown, console=console, transient=True, disable=not console.is_terminal) as bars:
-        task = bars.add_task(f"training {chosen_places(cluster)}", total=len(recipes))
+    shown = (TextColumn("{task.description}"), BarColumn(20), MofNCompleteColumn(), TextColumn("batches"))
+    with Progress(
+        *shown, TimeRemainingColumn(), console=console, transient=True, disable=not console.is_terminal
+    ) as bars:
+        task = bars.add_task("", total=sum(recipe.training.total_batches for recipe in recipes.values()))
+        batches: dict[str, int] = {}
+        ended: list[str] = []
+
+        def watch(name: str, batch: int) -> None:
+            batches[name] = batch
+            text = f"{len(ended)} of {len(recipes)} recipes {chosen_places(cluster)}"
+            bars.update(task, completed=sum(batches.values()), description=text)
 
         def heard(outcome: Outcome) -> None:
-            bars.advance(task)
+            ended.append(outcome.name)
+            watch(outcome.name, recipes[outcome.name].training.total_batches)
             if not outcome.earlier:
                 console.print(line(outcome))
 
@@ -91,6 +101,7 @@ def run(
             device=None if device == "auto" else device,
             backend=backend,
             progress=heard,
+            watch=watch,
         )
     if as_json:
         print(json.dumps({"out": str(out), "runs": made.rows()}, indent=2, allow_nan=False))

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from sureprox.cluster import unwanted
+from sureprox.cluster import report, unwanted
 from sureprox.errors import SureproxError, one_line
 from sureprox.files import locked
 from sureprox.optimizers import LearnedOptimizer
@@ -61,6 +61,7 @@ class Job:
     device: str | None = None
     backend: str = "auto"
     threads: int | None = None  # of torch, in a process that has several beside it
+    topic: str = ""  # where to report how it goes; "": nowhere
 
 
 def drawn(recipe: Recipe) -> LearnedOptimizer[Any]:
@@ -98,7 +99,7 @@ def train_job(job: Job, listeners: Sequence[Listener] = ()) -> Outcome:
                 job.out,
                 device=job.device,
                 backend=job.backend,
-                listeners=[_while_wanted, *listeners],
+                listeners=[_while_wanted, _reporter(job), *listeners],
             )
             return found(job)
     except Exception as error:
@@ -120,6 +121,16 @@ def _outcome(name: str, ending: Ending, progress: Progress) -> Outcome:
     return Outcome(
         name, ending, best, progress.best_batch, progress.batch, progress.failures, round(progress.seconds, 3)
     )
+
+
+def _reporter(job: Job) -> Listener:
+    """Says at every validation how far the run is."""
+
+    def tell(event: Event) -> None:
+        if job.topic and event["event"] in ("start", "validation"):
+            report(job.topic, {"name": job.name, "batch": event["batch"], "best": event.get("best")})
+
+    return tell
 
 
 def _while_wanted(event: Event) -> None:

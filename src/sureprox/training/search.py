@@ -79,7 +79,7 @@ def search(
         with connected(cluster) as client:
             held.enter_context(locked(out))  # a cluster that is not there leaves nothing behind
             study = Study(out, space, values_of(recipe, space), seed, facts)
-            asked = _asked(study, job, trials, prune)
+            asked = _asked(study, job, trials, prune, progress)
             try:
                 with contextlib.closing(done_on(client, run_trial, asked, at_once=parallel)) as running:
                     for trial, value in running:
@@ -96,7 +96,7 @@ def search(
     return Search(out, rows, None if best is None else applied(recipe, best.values), interrupted)
 
 
-def _asked(study: Study, job: Job, count: int, prune: bool) -> Iterator[Trial]:
+def _asked(study: Study, job: Job, count: int, prune: bool, progress: Callable[[TrialRow], None]) -> Iterator[Trial]:
     """The trials to run: those that were under way, then new ones, each asked for when there is a place for it."""
     earlier = iter(study.under_way().items())
     while True:
@@ -112,6 +112,7 @@ def _asked(study: Study, job: Job, count: int, prune: bool) -> Iterator[Trial]:
             check_fit(here.recipe.build(), here.recipe.family, here.recipe.training)
         except SureproxError as error:  # values that do not go together
             study.tell(number, Told(Outcome(name, Ending.FAILED, error=str(error)), ()))
+            progress(study.rows()[number])
             continue
         yield Trial(number, here, study.complete() if prune else None)
 

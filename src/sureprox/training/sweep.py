@@ -3,13 +3,14 @@
 import contextlib
 import json
 import re
+import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from sureprox.circumstances import today
-from sureprox.cluster import connected, done_on
+from sureprox.cluster import connected, done_on, listening
 from sureprox.errors import ConfigError, SureproxError
 from sureprox.files import locked, write_atomically
 from sureprox.training.api import check_fit
@@ -57,20 +58,24 @@ def sweep(
     device: str | None = None,
     backend: str = "auto",
     progress: Callable[[Outcome], None] = lambda outcome: None,
+    watch: Callable[[str, int], None] = lambda name, batch: None,
 ) -> Sweep:
     """Train every recipe in the directory `out`/name, and write `out`/summary.json.
 
     Called again with the same recipes it goes on: a run that is complete stays as it is, one that was interrupted or
     killed goes on from its checkpoint, to the same weights as without (see `train`). A recipe that fails is told in
     its outcome and stops no other one; it is tried again by the next call. `progress` is called with the outcome of
-    each, those of earlier calls first. Ctrl-C ends the runs under way with a checkpoint.
+    each, those of earlier calls first, and `watch` with the name and the batch of those under way, at every validation.
+    Ctrl-C ends the runs under way with a checkpoint.
 
     `cluster`: None for one after another in this process, or as in `solve_many`: "local", the address of a Dask
     scheduler, a client or a cluster. Each recipe is a task, and torch uses one thread in it. That of a worker that dies
     goes on from its checkpoint on another one. Workers on other machines need to see `out` under the same path.
     `device`: by default a GPU where the worker has one.
     """
-    jobs = _jobs(recipes, Path(out).absolute(), device, backend, threads=None if cluster is None else 1)
+    topic = f"sureprox-sweep-{uuid.uuid4().hex}"
+    threads = None if cluster is None else 1
+    jobs = _jobs(recipes, Path(out).absolute(), device=device, backend=backend, threads=threads, topic=topic)
     known: dict[str, Outcome] = {name: found(job) for name, job in jobs.items()}
     known = {name: replace(was, earlier=was.ending is Ending.COMPLETED) for name, was in known.items()}
     pending = [jobs[name] for name, was in known.items() if not was.earlier]
@@ -81,10 +86,11 @@ def sweep(
                 if was.earlier:
                     progress(was)
             _write(Path(out), recipes, known)
-            for outcome in _outcomes(client, pending):
-                known[outcome.name] = outcome
-                progress(outcome)
-                _write(Path(out), recipes, known)
+            with listening(client, topic, lambda told: watch(told["name"], told["batch"])):
+                for outcome in _outcomes(client, pending):
+                    known[outcome.name] = outcome
+                    progress(outcome)
+                    _write(Path(out), recipes, known)
         open_still = [name for name, was in known.items() if was.ending in (Ending.WAITING, Ending.INTERRUPTED)]
         known |= {name: found(jobs[name]) for name in open_still}  # now that the workers have let go of them
         _write(Path(out), recipes, known)
@@ -127,9 +133,7 @@ def paper_settings(optimizer: str = "go-math-l2o", **arguments: Any) -> dict[str
     }
 
 
-def _jobs(
-    recipes: Mapping[str, Recipe], out: Path, device: str | None, backend: str, threads: int | None
-) -> dict[str, Job]:
+def _jobs(recipes: Mapping[str, Recipe], out: Path, *, backend: str, **how: Any) -> dict[str, Job]:
     """Everything that can be refused before the first run is."""
     if not recipes:
         raise ConfigError("no recipes are given; pass at least one")
@@ -147,7 +151,7 @@ def _jobs(
     for name in recipes:
         if inside := [str(parent) for parent in PurePosixPath(name).parents if str(parent) in recipes]:
             raise ConfigError(f"the directory of recipe {name} would lie in that of {inside[0]}; rename one of them")
-    return {name: Job(name, recipe, out / name, device, backend, threads) for name, recipe in recipes.items()}
+    return {name: Job(name, recipe, out / name, backend=backend, **how) for name, recipe in recipes.items()}
 
 
 def _write(out: Path, recipes: Mapping[str, Recipe], known: Mapping[str, Outcome]) -> None:
