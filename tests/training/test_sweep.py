@@ -21,7 +21,7 @@ from training_cases import LASSO, bitwise, network, of_kind, small_config, timel
 
 SMALL = Recipe("go-math-l2o", network().arguments, LASSO, small_config())
 TOO_LARGE = replace(SMALL, training=small_config(batch=10**12))
-LONG = replace(SMALL, training=small_config(batches=150, validate_every=50, checkpoint_every=10))
+LONG = replace(SMALL, training=small_config(batches=80, validate_every=50, checkpoint_every=10))
 
 
 def quickly(recipes, out, **options):
