@@ -18,7 +18,7 @@ import torch
 
 from sureprox.optimizers import LearnedOptimizer, read_card, save
 from sureprox.optimizers.weights import PRETRAINED
-from sureprox.training import Recipe, preset, settings, train
+from sureprox.training import Recipe, paper_settings, preset, train
 from sureprox.training.events import Event, Listener
 
 LOGS = Path(__file__).parent.parent / "records" / "training"
@@ -56,9 +56,7 @@ def models() -> dict[str, Recipe]:
         chosen[f"go-math-l2o/lasso-{variant}"] = preset("lasso-7", gradient_map=variant)
     for label, shrink in (("q-sqrt", "1/sqrtL"), ("q-once", "1/L"), ("q-twice", "1/L^2")):
         chosen[f"go-math-l2o/lasso-{label}"] = preset("lasso-7", q_shrink=shrink)
-    for number in settings():
-        if number != 7:  # that one is go-math-l2o/lasso
-            chosen[f"go-math-l2o/lasso-setting-{number}"] = preset(f"lasso-{number}")
+    chosen |= paper_settings()
     for family in ("lasso", "logistic"):
         chosen[f"sure/{family}"] = preset(f"sure-{family}", conjugate=family == "logistic")
         chosen[f"sure/{family}-light"] = preset(f"sure-{family}", coordinate=0, conjugate=True)

@@ -1,6 +1,8 @@
 """Set up before sureprox is imported: shapes checked in every call, one thread, plain steps, warnings are errors."""
 
 import os
+import sys
+import warnings
 from pathlib import Path
 
 os.environ["SUREPROX_CHECK_SHAPES"] = "1"
@@ -44,6 +46,22 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 @pytest.fixture
 def generator() -> torch.Generator:
     return torch.Generator().manual_seed(0)
+
+
+@pytest.fixture(scope="session")
+def workers():
+    """The client of two Dask workers, each a process of one thread, that do not check shapes."""
+    distributed = pytest.importorskip("distributed")
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+        warnings.simplefilter("default")
+        patch.delenv("SUREPROX_CHECK_SHAPES")
+        patch.setenv("OMP_NUM_THREADS", "1")
+        patch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+        with (
+            distributed.LocalCluster(2, threads_per_worker=1, dashboard_address=":0", silence_logs=50) as local,
+            distributed.Client(local) as client,
+        ):
+            yield client
 
 
 @pytest.fixture(scope="session")

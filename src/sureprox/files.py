@@ -1,19 +1,22 @@
-"""Writing files that are either whole or absent, and reading JSON that may be anything."""
+"""Writing files that are either whole or absent, by one run at a time, and reading JSON that may be anything."""
 
+import contextlib
 import glob
 import io
 import json
 import math
 import os
-from collections.abc import Mapping
-from contextlib import suppress
+import time
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sureprox.errors import FileError
+from sureprox.errors import FileError, InputError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+LOCK = ".lock"  # of a directory that is for one run at a time
 
 
 def write_atomically(path: Path, data: bytes) -> None:
@@ -38,7 +41,7 @@ def write_together(files: Mapping[Path, bytes]) -> None:
         raise cannot_write(path, error) from None
     finally:
         for scratch in scratches.values():
-            with suppress(OSError):
+            with contextlib.suppress(OSError):
                 scratch.unlink(missing_ok=True)
 
 
@@ -46,6 +49,41 @@ def remove_scratch(path: Path) -> None:
     """Delete what processes that were killed while they wrote `path` have left beside it."""
     for scratch in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
         scratch.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def locked(directory: Path, patience: float = 0.0) -> Iterator[None]:
+    """The directory, made if need be, for one run at a time. The system unlocks it when a process is killed.
+
+    `patience`: seconds to wait for another run to let go of it.
+    """
+    if directory.exists() and not directory.is_dir():
+        raise InputError(f"cannot write to {directory}: it is a file; give a directory")
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        handle = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError as error:
+        raise InputError(f"cannot write to {directory}: {error.strerror}; give another directory") from None
+    try:
+        _take(handle, directory, time.monotonic() + patience)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _take(handle: int, directory: Path, until: float) -> None:
+    try:
+        import fcntl
+    except ImportError:  # no such locks on this system: two runs would do the same work, and write the same files
+        return
+    while True:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except OSError:
+            if time.monotonic() >= until:
+                raise InputError(f"another run is writing to {directory}; wait for it, or stop it") from None
+        time.sleep(0.1)
 
 
 def cannot_write(path: Path, error: OSError) -> FileError:

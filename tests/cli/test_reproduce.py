@@ -67,7 +67,7 @@ def test_records_only_draws_nothing(command, tmp_path: Path) -> None:
 
 
 def test_ctrl_c_is_not_a_crash_and_the_command_goes_on(command, tmp_path: Path, monkeypatch) -> None:
-    complete = Reproduction._curve
+    complete = Reproduction.curve
     calls = []
 
     def interrupted(self, line):
@@ -77,7 +77,7 @@ def test_ctrl_c_is_not_a_crash_and_the_command_goes_on(command, tmp_path: Path, 
         return complete(self, line)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Reproduction, "_curve", interrupted)
+        patch.setattr(Reproduction, "curve", interrupted)
         seen = command("reproduce", "fig10", *TINY)
     assert seen.code == 130
     assert "interrupted" in seen.out
@@ -103,3 +103,23 @@ def test_ctrl_c_is_not_a_crash_and_the_command_goes_on(command, tmp_path: Path, 
 )
 def test_bad_input_is_one_line(refused, arguments: tuple[str, ...], words: str) -> None:
     assert words in refused("reproduce", *arguments)
+
+
+@pytest.mark.filterwarnings("default")
+def test_on_a_cluster_the_records_are_the_same(command, tmp_path: Path, workers) -> None:
+    def curves(out: str) -> list[dict]:
+        found = json.loads((tmp_path / out / "records" / "fig5.json").read_text())["curves"]
+        return [{key: value for key, value in curve.items() if key not in ("seconds", "date")} for curve in found]
+
+    address = workers.scheduler.address
+    seen = command("reproduce", "fig5", *TINY, "--records-only", "--out", "on", "--dask", address)
+    assert (seen.code, seen.err) == (0, "")
+    assert f"curves computed on {address}" in seen.out
+    command("reproduce", "fig5", *TINY, "--records-only", "--out", "here")
+    assert curves("on") == curves("here")
+    assert len(curves("on")) > 2
+
+
+def test_a_cluster_is_for_computing(refused) -> None:
+    line = refused("reproduce", "fig5", *TINY, "--figures-only", "--dask", "local")
+    assert "--dask and --figures-only are given" in line

@@ -12,6 +12,7 @@ EXTRAS = {
     "tensorboard": "train",
     "sklearn": "sklearn",
     "distributed": "dask",
+    "optuna": "search",
 }
 
 

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from sureprox.cli.problem_commands import advise, evaluate, solve
+from sureprox.cli.sweep_commands import search, sweep
 
 app = typer.Typer(
     name="sureprox",
@@ -109,6 +110,8 @@ def train(
     command.run(recipe, directory, device=device, backend=backend, tensorboard=tensorboard, plot=plot)
 
 
+app.command()(sweep)
+app.command()(search)
 app.command()(evaluate)
 
 
@@ -132,6 +135,12 @@ def reproduce(
     ] = None,
     records_only: Annotated[bool, typer.Option("--records-only", help="Draw nothing.")] = False,
     figures_only: Annotated[bool, typer.Option("--figures-only", help="Draw from records, compute nothing.")] = False,
+    dask: Annotated[
+        str | None,
+        typer.Option(
+            metavar="local|ADDRESS", help="Curves on all cores, or on the Dask cluster of the scheduler at ADDRESS."
+        ),
+    ] = None,
 ) -> None:
     """Run the paper's experiments and judge its claims.
 
@@ -144,6 +153,8 @@ def reproduce(
     figures = command.chosen_figures(what)
     if records_only and figures_only:
         raise InputError("--records-only and --figures-only are given; choose one")
+    if dask is not None and figures_only:
+        raise InputError("--dask and --figures-only are given; nothing is computed, leave --dask out")
     where = chosen_device(device)
     request = command.chosen_request(quick, full or (figures_only and not quick), instances, iterations, seed, where)
     folder = out or Path("out/reproduction") / request.mode
@@ -156,6 +167,7 @@ def reproduce(
         weights=weights,
         compute=not figures_only,
         draw=not records_only,
+        cluster=dask,
     )
 
 

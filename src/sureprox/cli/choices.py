@@ -25,6 +25,13 @@ def chosen_device(name: str) -> torch.device:
     return torch.device("cuda" if torch.cuda.is_available() and name != "cpu" else "cpu")
 
 
+def chosen_places(cluster: str | None) -> str:
+    """Where tasks run, in words."""
+    if cluster is None:
+        return "here"
+    return "on all cores" if cluster == "local" else f"on {cluster}"
+
+
 def chosen_dtype(name: str) -> torch.dtype | None:
     if name not in DTYPES:
         raise InputError(f"dtype is {name!r}; choose one of {', '.join(DTYPES)}")

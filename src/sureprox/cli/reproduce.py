@@ -10,9 +10,12 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from sureprox.cli.choices import chosen_places
 from sureprox.cli.tables import table_console
 from sureprox.errors import InputError
 from sureprox.evaluation import FIGURES, FULL, GROUPS, QUICK, FigureRecord, Reproduction, Request
+from sureprox.evaluation.ahead import compute_ahead
+from sureprox.evaluation.figures import Line
 from sureprox.evaluation.record_files import read_figure, read_figures
 from sureprox.evaluation.reproduction import Step
 from sureprox.files import write_atomically
@@ -57,6 +60,7 @@ def run(
     weights: Path | None,
     compute: bool,
     draw: bool,
+    cluster: str | None = None,
 ) -> None:
     """Compute the records that are not there, draw the figures, write and print the table of claims."""
     if draw:
@@ -66,7 +70,7 @@ def run(
         torch.set_num_threads(1)  # on busy cores, threads that wait for each other made this twenty times slower
     if compute:
         console.print(_announcement(figures, request, device))
-        made = _compute(console, figures, request, device, out, records, weights)
+        made = _compute(console, figures, request, device, out, records, weights, cluster)
     else:
         made = [read_figure(records / f"{name}.json") for name in figures]
     _tell_missing(console, made)
@@ -86,6 +90,7 @@ def _compute(
     out: Path,
     records: Path,
     weights: Path | None,
+    cluster: str | None,
 ) -> list[FigureRecord]:
     total = sum(len(FIGURES[name].lines) for name in figures)
     shown = (TextColumn("{task.description}"), BarColumn(20), MofNCompleteColumn(), TimeElapsedColumn())
@@ -99,6 +104,8 @@ def _compute(
         work = Reproduction(request, out / "work", device, weights, heard)
         made = []
         try:
+            if cluster is not None:
+                _compute_on(cluster, work, figures, bars, console)
             for name in figures:
                 made.append(work.figure(FIGURES[name], records / f"{name}.json"))
                 console.print(f"{name}: {len(made[-1].curves)} curves, {FIGURES[name].title}")
@@ -106,6 +113,18 @@ def _compute(
             console.print(f"interrupted; the curves that are done are in {out / 'work'}: the same command goes on")
             raise typer.Exit(INTERRUPTED) from None
     return made
+
+
+def _compute_on(cluster: str, work: Reproduction, figures: Sequence[str], bars: Progress, console: Console) -> None:
+    """The curves of all these figures that are not there, by the workers of a cluster."""
+    task = bars.add_task(f"curves {chosen_places(cluster)}", total=None)
+
+    def heard(line: Line, done: int, total: int) -> None:
+        bars.update(task, completed=done, total=total, description=f"{line.optimizer}, {line.scenario.name}")
+
+    count = compute_ahead(work, [FIGURES[name] for name in figures], cluster, heard)
+    bars.remove_task(task)
+    console.print(f"{count} curves computed {chosen_places(cluster)}")
 
 
 def _announcement(figures: Sequence[str], request: Request, device: torch.device) -> str:

@@ -27,6 +27,7 @@ from sureprox.evaluation.records import (
 )
 from sureprox.evaluation.scenarios import Scenario
 
+DataKey = tuple[str, int, int]  # source, number of instances, seed
 KEY_FORMAT = 1  # raise it when the same request no longer gives the same numbers
 
 
@@ -79,8 +80,8 @@ class Reproduction:
         self.weights = weights
         self.listener = listener
         self.dtype: torch.dtype = getattr(torch, request.dtype)
-        self._instances: dict[tuple[str, int, int], Instances] = {}
-        self._data: dict[tuple[str, int, int], Dataset] = {}
+        self._instances: dict[DataKey, Instances] = {}
+        self._data: dict[DataKey, Dataset] = {}
         self._no_data: dict[str, str] = {}  # source: why; not tried again for every curve
         self._contestants: dict[tuple[str, str], Contestant] = {}
 
@@ -89,7 +90,7 @@ class Reproduction:
         curves, missing = [], []
         for line in spec.lines:
             try:
-                curve, how = self._curve(line)
+                curve, how = self.curve(line)
             except UnavailableError as reason:
                 missing.append(Missing(line.optimizer, line.scenario.name, str(reason)))
                 self.listener(Step(spec.name, line, "missing"))
@@ -97,17 +98,23 @@ class Reproduction:
             curves.append(curve)
             self.listener(Step(spec.name, line, how, curve.seconds))
         tuned = {(c.optimizer, Scenario.parse(c.scenario).family) for c in curves if c.optimizer in tuning.GRIDS}
-        records = tuple(self._tuning(*pair) for pair in sorted(tuned))
+        records = tuple(self.tuning(*pair) for pair in sorted(tuned))
         record = FigureRecord(spec.name, self.request.mode, tuple(curves), tuple(missing), records)
         write_figure(path, record)
         return record
 
-    def _curve(self, line: Line) -> tuple[CurveRecord, str]:
+    def curve_file(self, line: Line) -> Path:
+        """Where the curve is, or will be, kept."""
         contestant = self._contestant(line.optimizer, line.scenario.family)
-        path = self.work / "curves" / f"{self._key(contestant, line.scenario)}.json"
+        return self.work / "curves" / f"{self._key(contestant, line.scenario)}.json"
+
+    def curve(self, line: Line) -> tuple[CurveRecord, str]:
+        """The curve, and whether it was "computed" or "kept"."""
+        path = self.curve_file(line)
         if path.exists():
             return read_curve(path), "kept"
-        data = self._dataset(line.scenario.source, self.request.instances, self.request.seed)
+        contestant = self._contestant(line.optimizer, line.scenario.family)
+        data = self.dataset(self.curve_data(line))
         require_fit(contestant, data.problem)
         seen = trace(contestant.optimizer, data, line.scenario, self.request.iterations, dtype=self.dtype)
         record = CurveRecord(
@@ -146,24 +153,35 @@ class Reproduction:
             if name in FIXED:
                 found = classical(name, FIXED[name])
             elif name in tuning.GRIDS:
-                found = classical(name, self._tuning(name, family).chosen)
+                found = classical(name, self.tuning(name, family).chosen)
             else:
                 found = learned(name, self.device, self.weights)
             self._contestants[name, family] = found
         return found
 
-    def _tuning(self, name: str, family: str) -> TuningRecord:
-        seed, count = self.request.seed + tuning.SEEDS, min(self.request.instances, tuning.INSTANCES)
+    def tuning_file(self, name: str, family: str) -> Path:
+        """Where the tuning is, or will be, kept."""
+        _, count, seed = self.tuning_data(family)
         request = [seed, count, self.request.iterations, self.request.dtype, self.device.type]
         key = _hash([KEY_FORMAT, name, family, tuning.GRIDS[name]], request)
-        path = self.work / "tuning" / f"{key}.json"
+        return self.work / "tuning" / f"{key}.json"
+
+    def tuning(self, name: str, family: str) -> TuningRecord:
+        """The grid of step sizes of an optimizer of `tuning.GRIDS`, and what each of them gave."""
+        path = self.tuning_file(name, family)
         if not path.exists():
-            data = self._dataset(family, count, seed)
-            write_tuning(path, tuning.tune(name, data, self.request.iterations, seed, self.dtype))
+            key = self.tuning_data(family)
+            write_tuning(path, tuning.tune(name, self.dataset(key), self.request.iterations, key[2], self.dtype))
         return read_tuning(path)
 
-    def _dataset(self, source: str, count: int, seed: int) -> Dataset:
-        key = (source, count, seed)
+    def tuning_data(self, family: str) -> DataKey:
+        return (family, min(self.request.instances, tuning.INSTANCES), self.request.seed + tuning.SEEDS)
+
+    def curve_data(self, line: Line) -> DataKey:
+        return (line.scenario.source, self.request.instances, self.request.seed)
+
+    def dataset(self, key: DataKey) -> Dataset:
+        """These problems with their optimal values."""
         if key not in self._data:
             self._data[key] = solved(self._drawn(*key), self.work / "optima", self.device)
             self._instances[key] = self._data[key].instances

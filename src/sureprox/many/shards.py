@@ -3,7 +3,6 @@
 import contextlib
 import io
 import json
-import os
 import re
 import zipfile
 import zlib
@@ -16,12 +15,11 @@ import numpy as np
 import torch
 
 from sureprox.errors import InputError
-from sureprox.files import write_atomically
+from sureprox.files import LOCK, locked, write_atomically
 from sureprox.many.solved import Solved
 from sureprox.solution import Status
 
 MANIFEST = "manifest.json"
-LOCK = ".lock"
 FORMAT = 1
 STATUSES = tuple(Status)
 ARRAYS = ("x", "objective", "gap", "kkt", "iterations")
@@ -118,26 +116,6 @@ class Shards:
     def _write_manifest(self, content: dict[str, Any]) -> None:
         write_atomically(self.directory / MANIFEST, (json.dumps(content, indent=2) + "\n").encode())
 
-    @contextlib.contextmanager
-    def locked(self) -> Iterator[None]:
-        """The directory, made if need be, for one run at a time. The system unlocks it when a process is killed."""
-        if self.directory.exists() and not self.directory.is_dir():
-            raise InputError(f"cannot write to {self.directory}: it is a file; give a directory")
-        try:
-            self.directory.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InputError(f"cannot make {self.directory}: {error.strerror}; give another directory") from None
-        try:
-            import fcntl
-        except ImportError:  # no such locks on this system: two runs would do the same work, and write the same files
-            yield
-            return
-        handle = os.open(self.directory / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
-        try:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise InputError(f"another run is writing to {self.directory}; wait for it, or stop it") from None
-            yield
-        finally:
-            os.close(handle)
+    def locked(self) -> contextlib.AbstractContextManager[None]:
+        """The directory, made if need be, for one run at a time."""
+        return locked(self.directory)

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from sureprox.cluster import cores, map_on
 from sureprox.errors import InputError
-from sureprox.many.cluster import cores, map_on
 from sureprox.many.facts import described, understood
 from sureprox.many.memory import free_memory
 from sureprox.many.parts import Part, Reading

@@ -39,7 +39,7 @@ def train(
 
     `backend`: "plain" PyTorch, "compiled" step, "graph" (a CUDA graph over compiled steps, their backward pass and the
     update), or "auto". One that does not work here is replaced by "plain", and an event says so. `listeners` are
-    called with every event of the log.
+    called with every event of the log; one that raises `StopTraining` ends the run like an interruption.
 
     In processes started by torchrun all train as one: each takes its share of every batch, and weights, result and
     files are those of one process up to rounding. All must call with the same arguments; rank 0 alone writes to `out`
@@ -52,7 +52,7 @@ def train(
     if isinstance(family, str) and family not in FAMILIES:
         raise ConfigError(f"family is {family!r}; choose one of {', '.join(sorted(FAMILIES))}, or pass a Family")
     problems: Family = FAMILIES[family]() if isinstance(family, str) else family
-    _check_fit(optimizer, problems, config)
+    check_fit(optimizer, problems, config)
     if backend not in BACKENDS:
         raise ConfigError(f"backend is {backend!r}; choose one of {', '.join(BACKENDS)}")
     if tensorboard and out is None:
@@ -72,7 +72,7 @@ def train(
     return run.go()
 
 
-def _check_fit(optimizer: LearnedOptimizer[Any], family: Family, config: Config) -> None:
+def check_fit(optimizer: LearnedOptimizer[Any], family: Family, config: Config) -> None:
     """Sure needs a StreamConfig, Ada-LISTA a LayerwiseConfig with its layers and LASSO, others a TrainingConfig."""
     special: dict[type[Any], type[Any]] = {AdaLISTA: LayerwiseConfig, Sure: StreamConfig}
     wanted = special.get(type(optimizer), TrainingConfig)

@@ -1,11 +1,9 @@
-"""What a training run is: a frozen config, the recipe around it, presets, and their TOML form."""
+"""What a training run is: a frozen config, the recipe around it, and presets."""
 
 import inspect
-import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from enum import StrEnum
-from pathlib import Path
 from typing import Any
 
 from sureprox.errors import ConfigError, SureproxError
@@ -19,7 +17,6 @@ FAMILIES: dict[str, type[Any]] = {
     family.name: family for family in (LassoFamily, LogisticFamily, LassoMixture, LogisticMixture)
 }
 
-LONGEST_FILE = 50_000  # characters of a config: the time to read some TOML grows with their square
 LARGEST_CARD = 25_000_000  # entries of a matrix: a card is somebody else's, and its problems are drawn in dozens
 
 
@@ -188,7 +185,7 @@ def preset(name: str, optimizer: str | None = None, /, **arguments: Any) -> Reci
         optimizer = "sure" if name in STREAMS else "go-math-l2o"
     if optimizer not in list(KINDS):
         raise ConfigError(f"optimizer is {optimizer!r}; {suggest(optimizer, sorted(KINDS))}")
-    _known("arguments", arguments, list(inspect.signature(KINDS[optimizer]).parameters))
+    check_keys("arguments", arguments, list(inspect.signature(KINDS[optimizer]).parameters))
     if (name in STREAMS) != (optimizer == "sure"):
         raise ConfigError(f"preset {name!r} is not for {optimizer}; sure is trained by one of {', '.join(STREAMS)}")
     if name in STREAMS:
@@ -219,39 +216,9 @@ def preset(name: str, optimizer: str | None = None, /, **arguments: Any) -> Reci
     return Recipe(optimizer, arguments, family, replace(config, clip=clip))
 
 
-def read_recipe(path: str | Path) -> Recipe:
-    """A recipe from TOML: `optimizer`, `[arguments]`, `[family]` with its `name`, `[training]`; all are optional.
-
-    `preset = "..."` at the top starts from a preset; everything else in the file then overrides it.
-    """
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-        if len(text) > LONGEST_FILE:
-            raise ConfigError(f"{path} has {len(text):,} characters; a config has at most {LONGEST_FILE:,}")
-        content = tomllib.loads(text)
-    except ConfigError:
-        raise
-    except OSError as error:
-        raise ConfigError(f"cannot read {path}: {error.strerror}") from None
-    except ValueError as error:  # not UTF-8, not TOML, or a number of thousands of digits
-        raise ConfigError(f"{path} is not TOML: {error}") from None
-    except RecursionError:
-        raise ConfigError(f"{path} is not TOML that is read here: it is nested too deep") from None
-    _known("config", content, ["preset", "optimizer", "arguments", "family", "training"])
-    for key in ("arguments", "family", "training"):
-        if not isinstance(content.get(key, {}), dict):
-            raise ConfigError(f"config key {key!r} must be a table: [{key}]")
-    arguments, training = content.get("arguments", {}), content.get("training", {})
-    base = preset(content.get("preset", "lasso-7"), content.get("optimizer"), **arguments)
-    family = _family(content.get("family", {}), base.family)
-    if base.optimizer == "ada-lista":
-        base = replace(base, arguments={**base.arguments, "m": arguments.get("m", family.m)})
-    return replace(base, family=family, training=override(base.training, training))
-
-
 def override(config: Config, changes: Mapping[str, Any]) -> Config:
     """The config with these values in place of its own; an unknown key is an error."""
-    _known("training", changes, [f.name for f in fields(config)])
+    check_keys("training", changes, [f.name for f in fields(config)])
     return replace(config, **changes)
 
 
@@ -259,20 +226,21 @@ def card_family(table: Mapping[str, Any]) -> Family:
     """The family that a card describes, so that it can be sampled again."""
     if "name" not in table:
         raise ConfigError("the card does not say which family of problems the weights were trained on")
-    found = _family(table, LassoFamily())
+    found = described_family(table, LassoFamily())
     if found.m * found.n > LARGEST_CARD:
         raise ConfigError(f"the card speaks of problems of {found.m} x {found.n}, too large to draw here")
     drawn: Family = found
     return drawn
 
 
-def _family(table: Mapping[str, Any], default: Any) -> Any:
+def described_family(table: Mapping[str, Any], default: Any) -> Any:
+    """The family that a table names; numbers it does not give are those of `default`, if that has the same name."""
     numbers = {key: value for key, value in table.items() if key != "name"}
     name = table.get("name", default.name)
     if name not in list(FAMILIES):
         raise ConfigError(f"family is {name!r}; {suggest(name, sorted(FAMILIES))}")
     known = {f.name: f.type for f in fields(FAMILIES[name])}
-    _known("family", numbers, list(known))
+    check_keys("family", numbers, list(known))
     for key, value in numbers.items():
         if isinstance(value, bool) or not isinstance(value, int if known[key] in (int, "int") else (int, float)):
             raise ConfigError(f"family key {key!r} is {value!r}; it must be a number of type {known[key]}")
@@ -283,7 +251,7 @@ def _family(table: Mapping[str, Any], default: Any) -> Any:
         raise ConfigError(str(error)) from None
 
 
-def _known(where: str, table: Mapping[str, Any], known: list[str]) -> None:
+def check_keys(where: str, table: Mapping[str, Any], known: list[str]) -> None:
     for key in table:
         if key not in known:
             raise ConfigError(f"unknown {where} key {key!r}; {suggest(key, known)}")

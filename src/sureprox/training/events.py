@@ -12,6 +12,10 @@ Event = dict[str, Any]  # "event" names its kind: "start", "batch", "validation"
 Listener = Callable[[Event], None]
 
 
+class StopTraining(Exception):  # noqa: N818  a wish, not an error
+    """Raised by a listener: the run ends after the batch in hand, with a checkpoint, as after Ctrl-C."""
+
+
 class JsonLog:
     """One JSON object per line. On resumption the log is cut back to where the checkpoint was written."""
 

@@ -21,7 +21,7 @@ from sureprox.files import remove_scratch
 from sureprox.optimizers import LearnedOptimizer, save
 from sureprox.training.checkpoint import Checkpoint, Progress
 from sureprox.training.config import Recipe
-from sureprox.training.events import Event, JsonLog, Listener, TensorBoard
+from sureprox.training.events import Event, JsonLog, Listener, StopTraining, TensorBoard
 from sureprox.training.meta import MetaAdam
 from sureprox.training.segment import Course
 from sureprox.training.share import Share
@@ -151,7 +151,10 @@ class TrainingRun(ABC):
         about = {key: float(f"{value:.7g}") if isinstance(value, float) else value for key, value in about.items()}
         event: Event = {"event": kind, "batch": self.progress.batch, "seconds": round(self.progress.seconds, 3)} | about
         for listener in self.listeners:
-            listener(event)
+            try:
+                listener(event)
+            except StopTraining:
+                self.stop.set()
 
     def attempt(self, work: Callable[[], T]) -> T:
         """Hook for runs that can fall back to another way of doing the same work."""

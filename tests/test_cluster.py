@@ -1,0 +1,71 @@
+"""Tasks on a Dask cluster: taken when there is a place, given up with an error, ended when nobody waits for them."""
+
+import threading
+import time
+
+import pytest
+
+from cluster_cases import square, square_or_die, wait_until_unwanted
+from helpers import refused
+from sureprox.cluster import WorkerLostError, connected, done_on, listening, map_on, report, unwanted
+
+pytestmark = pytest.mark.filterwarnings("default")
+
+
+@pytest.mark.parametrize("here", [True, False])
+def test_an_item_may_depend_on_what_was_done_before(here, request):
+    cluster = None if here else request.getfixturevalue("workers")
+    done = {}
+
+    def items():
+        value = 2
+        while value < 1000:
+            yield value
+            value = done[value]
+
+    for item, value in done_on(cluster, square, items(), at_once=1):
+        done[item] = value
+    assert done == {2: 4, 4: 16, 16: 256, 256: 65536}
+
+
+def test_all_at_once_come_as_they_are_done(workers):
+    assert dict(done_on(workers, square, range(20), at_once=20)) == {k: k**2 for k in range(20)}
+    assert list(map_on(workers, square, range(20))) == [k**2 for k in range(20)]
+
+
+def test_a_task_that_kills_its_workers_is_given_up_alone(workers):
+    done = dict(done_on(workers, square_or_die, [0, 3]))
+    assert done[3] == 9
+    assert isinstance(done[0], WorkerLostError)
+    assert str(done[0]).startswith("a task was given up after its worker died 4 times")
+
+
+def test_a_task_that_nobody_waits_for_ends_itself(workers, tmp_path):
+    path = tmp_path / "seen"
+    begun = threading.Event()
+    with listening(workers, "begun", lambda told: begun.set()):
+        future = workers.submit(wait_until_unwanted, str(path), pure=False)
+        assert begun.wait(60)
+        future.cancel()
+    end = time.monotonic() + 30
+    while not path.exists() and time.monotonic() < end:
+        time.sleep(0.01)
+    assert path.read_text() == "unwanted"
+
+
+def test_outside_of_a_cluster():
+    assert not unwanted()
+    heard = []
+    with listening(None, "topic", heard.append):
+        report("topic", 1)
+        report("another", 2)
+    report("topic", 3)
+    assert heard == [1]
+
+
+def test_an_error_of_the_user_is_not_one_of_the_cluster(workers):
+    """Not even where the cluster was given by its address."""
+    with pytest.raises(ValueError, match="mine"), connected(workers.scheduler.address):
+        raise ValueError("mine")
+    refused(lambda: next(done_on("tcp:", square, [1])), "cluster 'tcp:' cannot be reached")
+    refused(lambda: next(done_on(3, square, [1])), "cluster is a int; pass 'local', an address or a Dask client")
