@@ -99,13 +99,14 @@ def classical(problem: Problem, objective: np.ndarray, cores: int, package: str)
 
 def paid_back(numbers: dict[str, Any], batch: int) -> dict[str, Any]:
     """After how many problems the seconds of training Sure are saved again; None against whoever is quicker."""
-    seconds = float(sp.optimizers.read_card("sure/lasso").metrics["seconds"])
+    card = sp.optimizers.read_card("sure/lasso")
+    seconds = float(card.metrics["seconds"])
     mine = numbers["solve"]["default"]["seconds"] / batch
     others = {"fista-restart, not certified": numbers["solve"]["fista-restart, not certified"]["seconds"]}
     others |= {name: numbers[name]["seconds"] for name in ("scikit-learn", "celer") if numbers[name] is not None}
     saved = {name: value / batch - mine for name, value in others.items()}
     after = {name: math.ceil(seconds / value) if value > 0 else None for name, value in saved.items()}
-    return {"seconds": seconds, "device": sp.optimizers.read_card("sure/lasso").training.get("device"), "paid_after": after}
+    return {"seconds": seconds, "device": card.training.get("device"), "paid_after": after}
 
 
 def main() -> None:

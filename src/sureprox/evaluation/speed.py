@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from sureprox.backends import Accelerated
+from sureprox.cluster import cores
 from sureprox.fast import plain_steps
-from sureprox.many.cluster import cores
 from sureprox.optimizers import FISTA, ISTA, Certified, Optimizer, load
 from sureprox.problems import LassoFamily, Problem, lasso
 from sureprox.run import iterate
