@@ -24,6 +24,8 @@ static unsigned __float_as_uint(float x) { unsigned u; std::memcpy(&u, &x, 4); r
 static float __uint_as_float(unsigned u) { float x; std::memcpy(&x, &u, 4); return x; }
 #define __expf std::exp
 static float __fdividef(float x, float y) { return x / y; }
+static float power_of_two(float x) { return std::exp2(x); }
+static float reciprocal(float x) { return 1.f / x; }
 using std::copysignf, std::fabs, std::fmax;
 #define fabsf std::fabs
 #define fmaxf std::fmax

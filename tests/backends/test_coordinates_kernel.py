@@ -4,7 +4,7 @@ import pytest
 import torch
 from emulation import emulated, pointer
 
-from sureprox.backends import coordinates, cuda, stepper
+from sureprox.backends import coordinates, cuda
 from sureprox.backends.coordinates import FusedSureNetwork, can_fuse_coordinates, fused_coordinates, sure_coordinates
 from sureprox.optimizers import Certified, GoMathL2O, Sure
 from sureprox.problems import LassoFamily, LogisticFamily
@@ -69,7 +69,7 @@ def test_steps_are_the_same(on_cpu, conjugate, family):
     optimizer = Sure(conjugate=conjugate)
     generator = torch.Generator().manual_seed(1)
     problem, x0 = family.sample(3, generator), family.start(3, generator)
-    quick = stepper(Certified(optimizer), CPU, torch.float32)
+    quick = Certified(fused_coordinates(optimizer))
     assert isinstance(quick.optimizer.network, FusedSureNetwork)
     assert not isinstance(optimizer.network, FusedSureNetwork)
     for fast, plain in ((quick.optimizer, optimizer), (quick, Certified(optimizer))):

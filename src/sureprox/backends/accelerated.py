@@ -9,7 +9,7 @@ from torch import Tensor
 from sureprox.backends import cuda
 from sureprox.backends.ahead import one_read
 from sureprox.backends.compiled import with_own_code
-from sureprox.backends.coordinates import can_fuse_coordinates, fused_coordinates
+from sureprox.backends.cuda_sure import can_fuse_sure, fused_sure
 from sureprox.backends.judge import QuickCertified, quick_stack
 from sureprox.backends.network import can_fuse, fused
 from sureprox.backends.normal import faster
@@ -31,8 +31,8 @@ def stepper(optimizer: Optimizer[Any], device: torch.device, dtype: torch.dtype)
         return QuickCertified(inner) if cuda.usable(device, dtype, 0) else Certified(inner)
     if isinstance(optimizer, LearnedOptimizer) and can_fuse(optimizer, device, dtype):
         return fused(copy.deepcopy(optimizer))[0]
-    if isinstance(optimizer, Sure) and can_fuse_coordinates(optimizer, device, dtype):
-        return fused_coordinates(copy.deepcopy(optimizer))
+    if isinstance(optimizer, Sure) and can_fuse_sure(optimizer, device, dtype):
+        return fused_sure(copy.deepcopy(optimizer))
     return optimizer
 
 

@@ -1,5 +1,6 @@
 """CUDA kernels from the .cu files beside this one, compiled when first needed by the CUDA that PyTorch brings."""
 
+import re
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
@@ -11,9 +12,15 @@ Macros = tuple[tuple[str, int], ...]
 
 
 def source(file: str, macros: Mapping[str, int]) -> str:
-    """The text of a .cu file with its compile-time numbers."""
+    """The text of a .cu file with its compile-time numbers and the .cu files that it includes."""
     defines = "".join(f"#define {name} {value}\n" for name, value in macros.items())
-    return defines + files("sureprox.backends").joinpath(file).read_text(encoding="utf-8")
+    return defines + _text(file)
+
+
+def _text(file: str) -> str:
+    """The run-time compiler knows no folder to include from."""
+    text = files("sureprox.backends").joinpath(file).read_text(encoding="utf-8")
+    return re.sub(r'^#include "(\w+\.cu)"$', lambda found: _text(found[1]), text, flags=re.MULTILINE)
 
 
 @cache
