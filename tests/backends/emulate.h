@@ -30,12 +30,28 @@ using std::copysignf, std::fabs, std::fmax;
 #define fabsf std::fabs
 #define fmaxf std::fmax
 
-static void fetch(float4* to, const float4* from) { *to = *from; }
-static void arrived() {}
-
 constexpr int BLOCK = 256;
 struct Index { int x, y; };
 static Index threadIdx, blockIdx, gridDim, blockDim{BLOCK};
+
+// Copies under way land as late as they may, so that whoever does not wait finds what was there before, or at once, so
+// that they overwrite what somebody still needs.
+static bool late = true;
+struct Copy { float4* to; const float4* from; };
+static std::vector<std::vector<Copy>> groups[BLOCK];
+static void fetch(float4* to, const float4* from) {
+    if (!late) *to = *from;
+    else groups[threadIdx.x].back().push_back({to, from});
+}
+static void end_group() { groups[threadIdx.x].emplace_back(); }
+template <int LATER> static void arrived() {
+    auto& mine = groups[threadIdx.x];  // the last one is still open
+    while (mine.size() > LATER + 1) {
+        for (const Copy& copy : mine.front()) *copy.to = *copy.from;
+        mine.erase(mine.begin());
+    }
+}
+extern "C" void copies_land_late(int yes) { late = yes; }
 
 static ucontext_t fibers[BLOCK], home;
 static bool finished[BLOCK];
@@ -94,6 +110,7 @@ static void launch(int blocks, int columns = 1) {
         blockIdx = {block % blocks, block / blocks};
         std::memset(raw, 0xff, sizeof raw);  // not a number: whatever is used must have been written
         for (int t = 0; t < BLOCK; ++t) {
+            groups[t].assign(1, {});
             finished[t] = false;
             getcontext(&fibers[t]);
             fibers[t].uc_stack.ss_sp = stacks[t].data();

@@ -57,3 +57,9 @@ def usable(device: torch.device, dtype: torch.dtype, shared_memory: int) -> bool
 def index(device: torch.device) -> int:
     """The number of a CUDA device."""
     return device.index if device.index is not None else torch.cuda.current_device()
+
+
+def aligned(value: torch.Tensor) -> torch.Tensor:
+    """The same numbers in one piece that starts at a multiple of 16 bytes, as reads of four at a time need it."""
+    value = value.contiguous()
+    return value if value.data_ptr() % 16 == 0 else value.clone()

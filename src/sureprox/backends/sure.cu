@@ -152,7 +152,8 @@ __device__ void sure_instance(const Given& in, const Made& out, int n, int many)
         for (int k = threadIdx.x; k < WEIGHTS; k += THREADS) weights[k] = in.flat[k];
     for (int k = threadIdx.x; k < INSTANCE; k += THREADS) seen[SEEN + k] = in.instance_h[i * INSTANCE + k];
     Instance own;
-    own.lam = in.lam[many ? i : 0], own.inverse_L = in.step[i], own.L = 1.f / own.inverse_L, own.fresh = in.fresh[i] > 0.f;
+    own.lam = in.lam[many ? i : 0], own.fresh = in.fresh[i] > 0.f;
+    own.inverse_L = in.step[i], own.L = 1.f / own.inverse_L;
 
     float sum[SUMS];
 #pragma unroll
