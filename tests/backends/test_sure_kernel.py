@@ -9,7 +9,9 @@ from emulation import emulated
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from sureprox.backends import cuda, cuda_sure, stepper
+from sureprox.backends.accelerated import copy_over, shortcuts
 from sureprox.backends.cuda_sure import QuickSure, can_fuse_sure, fused_sure
+from sureprox.backends.structure import bare, structure, tensors
 from sureprox.fast import plain_steps
 from sureprox.optimizers import Certified, GoMathL2O, Sure
 from sureprox.optimizers.known import KnownGradient
@@ -193,3 +195,37 @@ def test_compiled_code_knows_the_shapes(launches):
         with FakeTensorMode() as mode:
             told = cuda_sure.sure_step(*torch.utils._pytree.tree_map(mode.from_tensor, given))
         assert [value.shape for value in told] == [value.shape for value in made]
+
+
+@pytest.mark.parametrize(("coordinate", "conjugate"), [(8, False), (0, True)])
+def test_the_step_that_closes_a_ring_writes_where_it_began(launches, coordinate, conjugate):
+    """Four steps as `Replay` records them: the last one's results lie in the first state, and little is copied."""
+    family, generator = LassoFamily(m=20, n=40, nonzeros=5), torch.Generator().manual_seed(1)
+    problem, x0 = family.sample(3, generator), family.start(3, generator)
+    quick = fused_sure(lively(coordinate, conjugate))
+    state = quick.init(problem, x0)
+    shape = structure(state)
+    first = tuple(value.contiguous().clone() for value in tensors(state, shape))
+    states, made = [first], cuda.Results({})
+    with torch.no_grad():
+        for place in range(4):
+            given = shortcuts(first, states, made) if place == 3 else {}
+            with cuda.results(given) as made:
+                after = tensors(quick.step(problem, bare(shape, iter(states[place]))), shape)
+            states.append(after)
+        for _ in range(4):
+            state = quick.step(problem, state)
+    names = [name for name, kind in shape.fields if kind == "tensor"]
+    apart = {name for name, a, b in zip(names, first, after, strict=True) if a.data_ptr() != b.data_ptr()}
+    assert apart == (set() if conjugate else {"x_before", "g_before"})  # this g comes from the plain gradient
+    copy_over(first, after)
+    for name, mine, exact in zip(names, first, tensors(state, shape), strict=True):
+        assert torch.equal(mine, exact), name
+
+
+def test_what_the_closing_step_still_reads_is_not_overwritten():
+    first = (torch.zeros(2), torch.zeros(2))
+    later, made = torch.ones(2), cuda.Results({}, [])
+    made.places.append(later.data_ptr())
+    assert shortcuts(first, [first, (later, torch.ones(2))], made) == {0: first[0]}
+    assert shortcuts(first, [first, (later, first[0])], made) == {}

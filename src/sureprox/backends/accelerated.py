@@ -110,14 +110,14 @@ class Replay:
             for _ in range(RING):  # compiles where that is still to be done
                 values = advance(optimizer, target, self.shape, values)
         torch.cuda.current_stream().wait_stream(stream)
-        pool = torch.cuda.graph_pool_handle()
+        pool, made = torch.cuda.graph_pool_handle(), cuda.Results({})
         for place in range(RING):
             graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph, pool=pool):
+            given = shortcuts(first, self.states, made) if place == RING - 1 else {}
+            with cuda.results(given) as made, torch.cuda.graph(graph, pool=pool):
                 after = advance(optimizer, target, self.shape, self.states[place])
                 if place == RING - 1:
-                    for mine, value in zip(first, after, strict=True):
-                        mine.copy_(value)
+                    copy_over(first, after)
             self.graphs.append(graph)
             self.states.append(after if place < RING - 1 else first)
 
@@ -135,6 +135,27 @@ class Replay:
         self.place = (self.place + 1) % RING
         self.last = stepped(state, self.shape, iter(self.states[self.place]))
         return self.last
+
+
+def shortcuts(first: tuple[Tensor, ...], states: list[tuple[Tensor, ...]], last: cuda.Results) -> dict[int, Tensor]:
+    """Which results of kernels the step that closes the ring can write where the ring begins, by number.
+
+    `last`: the results of the step before, which has made the last of `states`. What that step reads stays as it is.
+    """
+    busy = {value.data_ptr() for value in states[-1]}
+    numbers = {address: number for number, address in enumerate(last.places)}
+    return {
+        numbers[value.data_ptr()]: mine
+        for mine, value in zip(first, states[-1], strict=True)
+        if value.data_ptr() in numbers and mine.data_ptr() not in busy and mine.is_contiguous()
+    }
+
+
+def copy_over(to: tuple[Tensor, ...], values: tuple[Tensor, ...]) -> None:
+    """Copy what is not there already."""
+    for mine, value in zip(to, values, strict=True):
+        if mine.data_ptr() != value.data_ptr():
+            mine.copy_(value)
 
 
 def _advanced(

@@ -8,6 +8,7 @@ from sureprox.backends.normal import (
     THREADS,
     added_up,
     fewer_reads_possible,
+    parts,
     rows_per_block,
     shape_of,
     shared_memory,
@@ -32,12 +33,12 @@ def ahead(A: Tensor, x: Tensor, before: Tensor, momentum: Tensor, b: Tensor) -> 
     rows = rows_per_block(batch, m, device)
     blocks = -(-m // rows)
     z, w = before.new_empty(before.shape), before.new_empty(before.shape)
-    gradient = x.new_empty(blocks, batch, points, n)
+    gradient = parts(blocks, x)
     given = [cuda.aligned(x), *(value.contiguous() for value in (before, momentum, b))]
     kernel = cuda.kernel(*_build(n, points, device))
     arguments = [A, *given, z, w, gradient, batch, m, n, rows]
     kernel((batch, blocks, 1), (THREADS, 1, 1), arguments, shared_mem=shared_memory(n, points))
-    return z, w, added_up(gradient)
+    return z, w, added_up(blocks, gradient)
 
 
 @ahead.register_fake

@@ -1,7 +1,10 @@
 """CUDA kernels from the .cu files beside this one, compiled when first needed by the CUDA that PyTorch brings."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -57,6 +60,38 @@ def usable(device: torch.device, dtype: torch.dtype, shared_memory: int) -> bool
 def index(device: torch.device) -> int:
     """The number of a CUDA device."""
     return device.index if device.index is not None else torch.cuda.current_device()
+
+
+@dataclass
+class Results:
+    """Memory for what kernels return, in the order in which they ask for it."""
+
+    given: Mapping[int, torch.Tensor]  # by number: what is to be used instead of new memory
+    places: list[int] = field(default_factory=list)  # addresses
+
+
+_results: ContextVar[Results | None] = ContextVar("results", default=None)
+
+
+@contextmanager
+def results(given: Mapping[int, torch.Tensor]) -> Iterator[Results]:
+    """Within this, what kernels return is numbered, and `given` memory is used for some of it."""
+    token = _results.set(Results(given))
+    try:
+        yield _results.get()  # type: ignore[misc]
+    finally:
+        _results.reset(token)
+
+
+def result(like: torch.Tensor) -> torch.Tensor:
+    """Memory for a result of this shape and kind."""
+    inside = _results.get()
+    found = inside.given.get(len(inside.places)) if inside is not None else None
+    if found is None or found.shape != like.shape or found.dtype != like.dtype:
+        found = like.new_empty(like.shape)
+    if inside is not None:
+        inside.places.append(found.data_ptr())
+    return found
 
 
 def aligned(value: torch.Tensor) -> torch.Tensor:

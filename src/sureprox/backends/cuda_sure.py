@@ -27,13 +27,13 @@ def _build(outputs: int, instance: int, coordinate: int, device: int) -> tuple[s
 
 @torch.library.custom_op("sureprox::sure_step", mutates_args=())
 def sure_step(g: Tensor, lam: Tensor, old: list[Tensor], weights: list[Tensor]) -> list[Tensor]:
-    """The tensors of the next state, in the order of `_names`.
+    """The tensors of the next state: NEW, COORDINATE if in `old`, and with a fourth output x_before and g_before.
 
     g (B, n), lam () or (B,), old: step size, then VECTORS, NUMBERS, INSTANCE and, where the coordinates have an LSTM,
     COORDINATE; weights as from `_packed`.
     """
     x, instance, outputs = old[1], old[10].shape[1], weights[1].shape[1]
-    made, nothing = _outputs(old, outputs), x.new_empty(0)
+    made, nothing = [cuda.result(like) for like in _likes(old, outputs)], x.new_empty(0)
     coordinate = UNITS if len(old) == 14 else 0
     absent = [] if coordinate else [nothing] * 2
     given = [value.contiguous() for value in (g, lam, *old)]
@@ -45,15 +45,15 @@ def sure_step(g: Tensor, lam: Tensor, old: list[Tensor], weights: list[Tensor]) 
     return made
 
 
-def _outputs(old: list[Tensor], outputs: int) -> list[Tensor]:
+def _likes(old: list[Tensor], outputs: int) -> list[Tensor]:
+    """What the results look like."""
     x, numbers, memory = old[1], old[6:10], old[10:]
-    like = [*[x] * 5, *numbers, *memory, *([x, x] if outputs == 4 else [])]
-    return [value.new_empty(value.shape) for value in like]
+    return [*[x] * 5, *numbers, *memory, *([x, x] if outputs == 4 else [])]
 
 
 @sure_step.register_fake
 def _(g: Tensor, lam: Tensor, old: list[Tensor], weights: list[Tensor]) -> list[Tensor]:
-    return _outputs(old, weights[1].shape[1])
+    return [like.new_empty(like.shape) for like in _likes(old, weights[1].shape[1])]
 
 
 class QuickSure(Sure):

@@ -23,22 +23,22 @@ def judge(numbers: list[Tensor], counts: list[Tensor]) -> list[Tensor]:
     """What judge.cu makes of its arguments: the 20 float ones in `numbers`, then the 3 whole ones in `counts`."""
     x, z, y = numbers[0], numbers[1], numbers[8]
     (batch, points, n), m, tracks = x.shape, z.shape[2], y.shape[1]
-    made = _outputs(numbers, counts)
+    made = [cuda.result(like) for like in _likes(numbers, counts)]
     given = [value.contiguous() for value in (*numbers, *counts)]
     kernel = cuda.kernel(*_build(points, points - tracks, x.device.index))
     kernel((batch, 1, 1), (THREADS, 1, 1), [*given, *made, n, m])
     return made
 
 
-def _outputs(numbers: list[Tensor], counts: list[Tensor]) -> list[Tensor]:
-    """best x and z, tracks' x, z, y, zy and t, g, step size, marks, weight; track, rejected, idle."""
-    places = (14, 15, 11, 12, 8, 9, 13, 10, 16, 18, 19)  # of what has the same shape among the arguments
-    return [numbers[k].new_empty(numbers[k].shape) for k in places] + [c.new_empty(c.shape) for c in counts]
+def _likes(numbers: list[Tensor], counts: list[Tensor]) -> list[Tensor]:
+    """Of the results' shapes: best x and z, tracks' x, z, y, zy and t, g, step size, marks, weight; track, rejected,
+    idle."""
+    return [*(numbers[k] for k in (14, 15, 11, 12, 8, 9, 13, 10, 16, 18, 19)), *counts]
 
 
 @judge.register_fake
 def _(numbers: list[Tensor], counts: list[Tensor]) -> list[Tensor]:
-    return _outputs(numbers, counts)
+    return [like.new_empty(like.shape) for like in _likes(numbers, counts)]
 
 
 class QuickCertified(Certified):

@@ -35,9 +35,14 @@ def rows_per_block(batch: int, m: int, device: int) -> int:
     return min(m, max(FEWEST_ROWS, -(-m // blocks)))
 
 
-def added_up(partial: Tensor) -> Tensor:
-    """The sum over the first dimension."""
-    return partial[0] if partial.shape[0] == 1 else partial.sum(0)
+def parts(blocks: int, like: Tensor) -> Tensor:
+    """Memory for what each of the blocks of an instance returns; for one block this is the result itself."""
+    return cuda.result(like) if blocks == 1 else like.new_empty(blocks, *like.shape)
+
+
+def added_up(blocks: int, made: Tensor) -> Tensor:
+    """The sum of `parts`."""
+    return made if blocks == 1 else made.sum(0)
 
 
 def _build(n: int, device: int) -> tuple[str, str, cuda.Macros, int, int]:
@@ -53,12 +58,12 @@ def normal_map(A: Tensor, x: Tensor, b: Tensor | None, with_value: bool) -> tupl
     rows = rows_per_block(batch, m, device)
     blocks = -(-m // rows)
     nothing = x.new_empty(0)  # its address is a null pointer
-    gradient, value = x.new_empty(blocks, batch, n), x.new_empty(blocks, batch) if with_value else nothing
+    gradient, value = parts(blocks, x), parts(blocks, x[:, 0]) if with_value else nothing
     kernel = cuda.kernel(*_build(n, device))
     given = [A, cuda.aligned(x), b.contiguous() if b is not None else nothing]
     arguments = [*given, gradient, value, batch, m, n, rows]
     kernel((batch, blocks, 1), (THREADS, 1, 1), arguments, shared_mem=shared_memory(n, 1))
-    return added_up(gradient), added_up(value) if with_value else nothing
+    return added_up(blocks, gradient), added_up(blocks, value) if with_value else nothing
 
 
 @normal_map.register_fake
