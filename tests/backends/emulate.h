@@ -6,6 +6,8 @@
 
 #include <cmath>
 #include <cstring>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #define EMULATED
@@ -93,6 +95,20 @@ static float __shfl_xor_sync(unsigned, float value, int mask) {
 
 alignas(16) static unsigned char raw[232448];
 #define SHARED_BYTES(name)
+
+// Calls a kernel with `arrays`, the addresses in the order of its arguments, and then `sizes`.
+template <class Argument> Argument argument(void* const* arrays, const int* sizes, int count, int k) {
+    if constexpr (std::is_pointer_v<Argument>) return (Argument)arrays[k];
+    else return sizes[k - count];
+}
+template <class... Arguments, std::size_t... K>
+void call(void (*function)(Arguments...), void* const* arrays, const int* sizes, std::index_sequence<K...>) {
+    constexpr int count = (int(std::is_pointer_v<Arguments>) + ...);
+    function(argument<Arguments>(arrays, sizes, count, K)...);
+}
+template <class... Arguments> void call(void (*function)(Arguments...), void* const* arrays, const int* sizes) {
+    call(function, arrays, sizes, std::index_sequence_for<Arguments...>{});
+}
 
 static void (*kernel)();
 static void body() {

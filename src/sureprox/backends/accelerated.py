@@ -172,7 +172,7 @@ def _mark(batch: int, n: int, target: Problem | Stacked, values: tuple[Tensor, .
     problem = target.problem if isinstance(target, Stacked) else target
     data = list(problem.tensors())
     if isinstance(target, Stacked):
-        parts = [vars(part).values() for part in (target.linear, target.r) if part is not None]
+        parts = [vars(part).values() for part in (target, target.linear, target.r) if part is not None]
         data += [value for part in parts for value in part if isinstance(value, Tensor)]
     for value in data:
         if value.ndim and value.shape[0] % batch == 0:

@@ -32,7 +32,12 @@ def kernel(file: str, name: str, macros: Macros, device: int, shared_memory: int
     with torch.cuda.device(device):
         made = torch.cuda._compile_kernel(source(file, dict(macros)), name)
         made.set_shared_memory_config(shared_memory)
-        return made
+
+    def launch(*arguments: Any, **options: Any) -> None:
+        with torch.cuda.device(device):  # the stream is that of the current device
+            made(*arguments, **options)
+
+    return launch
 
 
 def can_build(file: str, name: str, macros: Macros, device: int, shared_memory: int = 0) -> bool:

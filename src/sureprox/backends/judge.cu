@@ -17,7 +17,7 @@ struct Given {  // what there is before: points (batch, K, .), tracks (batch, TR
     const long long *track, *rejected, *idle;
 };
 struct Made {
-    float *best_x, *best_z, *track_x, *track_z, *y, *zy, *t, *g, *step_size, *above, *weight;
+    float *best_x, *best_z, *track_x, *track_z, *y, *zy, *t, *g, *step_size, *above, *weight, *inner_z;
     long long *track, *rejected, *idle;
 };
 
@@ -154,7 +154,7 @@ __device__ void judge_instance(const Given& in, const Made& out, int n, int m) {
         }
     }
     for (int j = threadIdx.x; j < m; j += THREADS) {
-        const float best = z[j];
+        const float best = z[j], own = z_all[j];
         float here[TRACKS], at[TRACKS];
 #pragma unroll
         for (int p = 0; p < TRACKS; ++p) {
@@ -162,7 +162,7 @@ __device__ void judge_instance(const Given& in, const Made& out, int n, int m) {
             here[p] = accepted[p] ? z_all[place] : in.track_z[(i * TRACKS + p) * m + j];
             at[p] = accepted[p] ? in.ahead[i * POINTS * m + place] : zy_all[p * m + j];
         }
-        out.best_z[i * m + j] = best;
+        out.best_z[i * m + j] = best, out.inner_z[i * m + j] = own;
 #pragma unroll
         for (int p = 0; p < TRACKS; ++p)
             out.track_z[(i * TRACKS + p) * m + j] = here[p], out.zy[(i * TRACKS + p) * m + j] = at[p];
@@ -176,11 +176,11 @@ judge(const float* x, const float* z, const float* ahead, const float* g_ahead, 
       const float* best_z, const float* step_size, const float* lam, const float* above, const float* weight,
       const long long* track, const long long* rejected, const long long* idle, float* best_x_new, float* best_z_new,
       float* track_x_new, float* track_z_new, float* y_new, float* zy_new, float* t_new, float* g_new,
-      float* step_size_new, float* above_new, float* weight_new, long long* track_new, long long* rejected_new,
-      long long* idle_new, int n, int m) {
+      float* step_size_new, float* above_new, float* weight_new, float* inner_z_new, long long* track_new,
+      long long* rejected_new, long long* idle_new, int n, int m) {
     const Given in{x, z, ahead, g_ahead, t_ahead, momentum, inner_x, inner_z, y, zy, g, track_x, track_z, t, best_x,
                    best_z, step_size, lam, above, weight, track, rejected, idle};
     const Made out{best_x_new, best_z_new, track_x_new, track_z_new, y_new, zy_new, t_new, g_new, step_size_new,
-                   above_new, weight_new, track_new, rejected_new, idle_new};
+                   above_new, weight_new, inner_z_new, track_new, rejected_new, idle_new};
     judge_instance(in, out, n, m);
 }
