@@ -28,6 +28,8 @@ static float __uint_as_float(unsigned u) { float x; std::memcpy(&x, &u, 4); retu
 static float __fdividef(float x, float y) { return x / y; }
 static float power_of_two(float x) { return std::exp2(x); }
 static float reciprocal(float x) { return 1.f / x; }
+static float quick_log2(float x) { return std::log2(x); }
+static float quick_root(float x) { return std::sqrt(x); }
 using std::copysignf, std::fabs, std::fmax;
 #define fabsf std::fabs
 #define fmaxf std::fmax

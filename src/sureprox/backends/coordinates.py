@@ -69,10 +69,3 @@ def can_fuse_coordinates(optimizer: object, device: torch.device, dtype: torch.d
         and cuda.usable(device, dtype, 0)
         and cuda.can_build(*_build(network.outputs, cuda.index(device)))
     )
-
-
-def fused_coordinates(optimizer: Sure) -> Sure:
-    """A copy of the optimizer, for inference, that runs its coordinates by the kernel."""
-    copy: Sure = optimizer.sharing_weights()
-    copy._modules["network"] = FusedSureNetwork(optimizer.network)
-    return copy

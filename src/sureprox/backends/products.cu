@@ -29,8 +29,8 @@ __device__ __forceinline__ void add(float4& sum, float4 a, float by) {
 }
 
 // A (batch, m, n), x (batch, POINTS, n) -> to (POINTS, n), this block's part of the products with A'.
-// slopes.before(row, p) is asked for early, slopes.after(row, p, product, that) returns what A' is multiplied with, each
-// in lane p of the row's warp. Shared memory holds STAGES ROWS rows, THREADS groups of four and ROWS POINTS.
+// slopes.before(row, p) is asked for early, slopes.after(row, p, product, that) returns what A' is multiplied with, in
+// lane p of the row's warp. Shared memory holds STAGES ROWS rows, THREADS groups of four and ROWS POINTS.
 template <class Slopes>
 __device__ __forceinline__ void products(const float* A, const float* x, float* to, int m, int n, int R,
                                          Slopes& slopes) {

@@ -6,6 +6,19 @@
 
 #include "coordinate.cu"
 
+#ifndef EMULATED  // tests run the rest of this file on a CPU
+__device__ __forceinline__ float quick_log2(float x) {
+    float y;
+    asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+__device__ __forceinline__ float quick_root(float x) {
+    float y;
+    asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+#endif
+
 constexpr int WARPS = THREADS / 32, SUMS = 15, SEEN = 14, BOTH = SEEN + INSTANCE, CELLS = 4 * INSTANCE;
 constexpr bool CONJUGATE = OUTPUTS == 4;
 // as in sure.py and sure_features.py
@@ -40,7 +53,11 @@ __device__ __forceinline__ float soft_threshold(float v, float by) { return v - 
 __device__ __forceinline__ float log_within(float v, float low, float high) { return log10f(cut(v, low, high)); }
 __device__ __forceinline__ float inverse_sinh(float v) {
     const float square = v * v;
-    return copysignf(log1pf(fabsf(v) + square * reciprocal(1.f + sqrtf(1.f + square))), v);
+    return copysignf(log1pf(fabsf(v) + square / (1.f + sqrtf(1.f + square))), v);
+}
+// Half of it to 2e-7, not to the last digit of small v: enough for a feature
+__device__ __forceinline__ float half_inverse_sinh(float v) {
+    return copysignf(0.5f / LOG2_E * quick_log2(fabsf(v) + quick_root(1.f + v * v)), v);
 }
 
 __device__ __forceinline__ Point point(const Given& in, const Instance& own, long long at) {
@@ -106,14 +123,14 @@ __device__ void instance_features(const Given& in, const Made& out, const float*
 
 __device__ __forceinline__ void coordinate_features(const Point& p, const Instance& own, float* to) {
     const float scaled_G = own.scale_G * p.G, scaled_d = own.scale_d * p.d, size = fabsf(p.g), span = p.size + size;
-    to[0] = p.g / (span < FLOOR ? FLOOR : span);
+    to[0] = p.g * reciprocal(span < FLOOR ? FLOOR : span);
     to[1] = p.side;
     to[2] = p.smooth ? 0.5f : -0.5f;
-    to[3] = 0.5f * inverse_sinh(scaled_G);
-    to[4] = 0.5f * inverse_sinh(scaled_d);
-    to[5] = 0.5f * inverse_sinh(own.scale_q * p.dg);
-    to[6] = 0.5f * inverse_sinh(scaled_G * scaled_d);
-    to[7] = cut((size - p.size) / fmaxf(p.size, FLOOR), -1.f, 1.f);
+    to[3] = half_inverse_sinh(scaled_G);
+    to[4] = half_inverse_sinh(scaled_d);
+    to[5] = half_inverse_sinh(own.scale_q * p.dg);
+    to[6] = half_inverse_sinh(scaled_G * scaled_d);
+    to[7] = cut((size - p.size) * reciprocal(fmaxf(p.size, FLOOR)), -1.f, 1.f);
 }
 
 // R, P, how far the gradient is extrapolated, and the conjugate share, from the outputs of a network
@@ -138,7 +155,7 @@ __device__ __forceinline__ float moved(const Point& p, const Instance& own, floa
     }
     const float y = base + P * p.d, next = soft_threshold(y - R * (g + ahead * p.dg), own.lam * R);
     out.x[at] = next, out.G[at] = p.G, out.side[at] = p.side, out.R[at] = R, out.P[at] = P;
-    return (y - next) / R * (next - p.x);
+    return (y - next) * reciprocal(R) * (next - p.x);
 }
 
 __device__ void sure_instance(const Given& in, const Made& out, int n, int many) {

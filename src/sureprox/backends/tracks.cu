@@ -8,8 +8,8 @@
 constexpr int THREADS = 256, WARPS = THREADS / 32, TRACKS = POINTS - FIRST;
 constexpr int PLAIN = 1;  // tracks before this one do not restart
 
-// own_x (batch, n) and own_z (batch, m) of the wrapped optimizer, y, x and z (batch, TRACKS, .) of the tracks, g (batch,
-// K, n) -> new_x (batch, K, n), before (batch, K, m), momentum of all points (batch, K) and of the tracks, and their t
+// own_x (batch, n) and own_z (batch, m) of the wrapped optimizer, y, x and z (batch, TRACKS, .) of the tracks,
+// g (batch, K, n) -> new_x (batch, K, n), before (batch, K, m), momentum of all points (batch, K) and of the tracks, and their t
 extern "C" __global__ void __launch_bounds__(THREADS)
 tracks(const float* own_x, const float* own_z, const float* y, const float* g, const float* x, const float* z,
        const float* t, const float* step, const float* lam, float* new_x, float* before, float* momentum_all,
