@@ -178,6 +178,6 @@ def _mark(batch: int, n: int, target: Problem | Stacked, values: tuple[Tensor, .
         if value.ndim and value.shape[0] % batch == 0:
             torch._dynamo.maybe_mark_dynamic(value, 0)
     for value in values:
-        for place, size in enumerate(value.shape[:2]):
-            if size in (batch, batch * n):
+        for place, size in enumerate((batch, batch * n)):  # a second size that happens to be the batch stays as it is
+            if value.ndim > place and value.shape[place] == size:
                 torch._dynamo.maybe_mark_dynamic(value, place)
