@@ -6,6 +6,8 @@
 
 #include <cmath>
 #include <cstring>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #define EMULATED
@@ -24,16 +26,36 @@ static unsigned __float_as_uint(float x) { unsigned u; std::memcpy(&u, &x, 4); r
 static float __uint_as_float(unsigned u) { float x; std::memcpy(&x, &u, 4); return x; }
 #define __expf std::exp
 static float __fdividef(float x, float y) { return x / y; }
+static float power_of_two(float x) { return std::exp2(x); }
+static float reciprocal(float x) { return 1.f / x; }
+static float quick_log2(float x) { return std::log2(x); }
+static float quick_root(float x) { return std::sqrt(x); }
 using std::copysignf, std::fabs, std::fmax;
 #define fabsf std::fabs
 #define fmaxf std::fmax
 
-static void fetch(float4* to, const float4* from) { *to = *from; }
-static void arrived() {}
-
 constexpr int BLOCK = 256;
 struct Index { int x, y; };
 static Index threadIdx, blockIdx, gridDim, blockDim{BLOCK};
+
+// Copies under way land as late as they may, so that whoever does not wait finds what was there before, or at once, so
+// that they overwrite what somebody still needs.
+static bool late = true;
+struct Copy { float4* to; const float4* from; };
+static std::vector<std::vector<Copy>> groups[BLOCK];
+static void fetch(float4* to, const float4* from) {
+    if (!late) *to = *from;
+    else groups[threadIdx.x].back().push_back({to, from});
+}
+static void end_group() { groups[threadIdx.x].emplace_back(); }
+template <int LATER> static void arrived() {
+    auto& mine = groups[threadIdx.x];  // the last one is still open
+    while (mine.size() > LATER + 1) {
+        for (const Copy& copy : mine.front()) *copy.to = *copy.from;
+        mine.erase(mine.begin());
+    }
+}
+extern "C" void copies_land_late(int yes) { late = yes; }
 
 static ucontext_t fibers[BLOCK], home;
 static bool finished[BLOCK];
@@ -76,6 +98,20 @@ static float __shfl_xor_sync(unsigned, float value, int mask) {
 alignas(16) static unsigned char raw[232448];
 #define SHARED_BYTES(name)
 
+// Calls a kernel with `arrays`, the addresses in the order of its arguments, and then `sizes`.
+template <class Argument> Argument argument(void* const* arrays, const int* sizes, int count, int k) {
+    if constexpr (std::is_pointer_v<Argument>) return (Argument)arrays[k];
+    else return sizes[k - count];
+}
+template <class... Arguments, std::size_t... K>
+void call(void (*function)(Arguments...), void* const* arrays, const int* sizes, std::index_sequence<K...>) {
+    constexpr int count = (int(std::is_pointer_v<Arguments>) + ...);
+    function(argument<Arguments>(arrays, sizes, count, K)...);
+}
+template <class... Arguments> void call(void (*function)(Arguments...), void* const* arrays, const int* sizes) {
+    call(function, arrays, sizes, std::index_sequence_for<Arguments...>{});
+}
+
 static void (*kernel)();
 static void body() {
     kernel();
@@ -92,6 +128,7 @@ static void launch(int blocks, int columns = 1) {
         blockIdx = {block % blocks, block / blocks};
         std::memset(raw, 0xff, sizeof raw);  // not a number: whatever is used must have been written
         for (int t = 0; t < BLOCK; ++t) {
+            groups[t].assign(1, {});
             finished[t] = false;
             getcontext(&fibers[t]);
             fibers[t].uc_stack.ss_sp = stacks[t].data();

@@ -4,15 +4,14 @@
 #define sqrtf std::sqrt
 #include "judge.cu"
 
-static struct { Given in; Made out; int n, m; } arguments;
+static void* const* given;
+static int sizes[2];
 
-static void one_thread() { judge_instance(arguments.in, arguments.out, arguments.n, arguments.m); }
+static void one_thread() { call(judge, given, sizes); }
 
-// `given` and `made`: the addresses in the order of the structures
-extern "C" void run(const void* given, const void* made, int n, int m, int batch) {
-    std::memcpy(&arguments.in, given, sizeof(Given));
-    std::memcpy(&arguments.out, made, sizeof(Made));
-    arguments.n = n, arguments.m = m;
+// `arrays`: the addresses in the order of the arguments, then two numbers
+extern "C" void run(void* const* arrays, int first, int second, int batch) {
+    given = arrays, sizes[0] = first, sizes[1] = second;
     kernel = one_thread;
     launch(batch, 1);
 }

@@ -6,16 +6,16 @@ using std::min;
 
 #include "normal.cu"
 
-static struct { const float *A, *x, *b; float* partial; int batch, m, n, R; } arguments;
+static struct { const float *A, *x, *b; float *gradient, *value; int batch, m, n, R; } arguments;
 
 static void one_thread() {
     auto& a = arguments;
-    normal_map(a.A, a.x, a.b, a.partial, a.batch, a.m, a.n, a.R);
+    normal_map(a.A, a.x, a.b, a.gradient, a.value, a.batch, a.m, a.n, a.R);
 }
 
-extern "C" void normal(const float* A, const float* x, const float* b, float* partial, int batch, int m, int n, int R,
-                       int blocks) {
-    arguments = {A, x, b, partial, batch, m, n, R};
+extern "C" void run(const float* A, const float* x, const float* b, float* gradient, float* value, int batch, int m,
+                    int n, int R, int blocks) {
+    arguments = {A, x, b, gradient, value, batch, m, n, R};
     kernel = one_thread;
-    launch(blocks, batch);
+    launch(batch, blocks);
 }

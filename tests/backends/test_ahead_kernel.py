@@ -16,11 +16,10 @@ from sureprox.problems.stacked import Stacked
 def kernels(tmp_path_factory):
     made = {}
 
-    def kernel(chunks: int, points: int):
-        if (chunks, points) not in made:
-            macros = {"CHUNKS": chunks, "POINTS": points}
-            made[chunks, points] = emulated("emulate_ahead.cpp", macros, tmp_path_factory.mktemp("kernel"))
-        return made[chunks, points]
+    def kernel(macros):
+        if macros not in made:
+            made[macros] = emulated("emulate_ahead.cpp", dict(macros), tmp_path_factory.mktemp("kernel"))
+        return made[macros]
 
     return kernel
 
@@ -32,10 +31,9 @@ def on_cpu(monkeypatch, kernels):
     def kernel(file, name, macros, device, shared_memory):
         def launch(grid, block, arguments, shared_mem):
             *arrays, batch, m, n, rows = arguments
-            assert grid == (-(-m // rows), batch, 1)
+            assert grid == (batch, -(-m // rows), 1)
             assert shared_mem <= shared_memory
-            sizes = dict(macros)
-            kernels(sizes["CHUNKS"], sizes["POINTS"]).run(*map(pointer, arrays), batch, m, n, rows, grid[0])
+            kernels(macros).run(*map(pointer, arrays), batch, m, n, rows, grid[1])
 
         return launch
 
@@ -47,7 +45,7 @@ def on_cpu(monkeypatch, kernels):
 
 @pytest.mark.parametrize(
     ("batch", "m", "n", "points"),
-    [(2, 25, 500, 3), (1, 1, 4, 3), (2, 17, 8, 2), (1, 40, 128, 3), (1, 9, 512, 1), (3, 60, 36, 3)],
+    [(2, 90, 500, 3), (1, 1, 4, 3), (2, 17, 8, 2), (3, 300, 128, 3), (140, 3, 512, 1), (3, 60, 36, 3)],
 )
 def test_emulated_kernel_is_the_products(on_cpu, batch, m, n, points):
     generator = torch.Generator().manual_seed(batch + m + n)

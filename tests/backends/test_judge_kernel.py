@@ -1,4 +1,4 @@
-"""judge.cu against the plain decisions of `Certified`, run on a CPU thread by thread (see emulate.h)."""
+"""tracks.cu and judge.cu against the plain steps and decisions of `Certified`, run on a CPU thread by thread."""
 
 import ctypes
 from dataclasses import replace
@@ -19,11 +19,10 @@ from sureprox.problems import LassoFamily, LogisticFamily
 def kernels(tmp_path_factory):
     made = {}
 
-    def kernel(points: int, first: int):
-        if (points, first) not in made:
-            macros = {"POINTS": points, "FIRST": first}
-            made[points, first] = emulated("emulate_judge.cpp", macros, tmp_path_factory.mktemp("kernel"))
-        return made[points, first]
+    def kernel(name: str, macros):
+        if (name, macros) not in made:
+            made[name, macros] = emulated(f"emulate_{name}.cpp", dict(macros), tmp_path_factory.mktemp("kernel"))
+        return made[name, macros]
 
     return kernel
 
@@ -42,10 +41,10 @@ def on_cpu(monkeypatch, kernels):
             if name == "ahead":
                 return products(*arguments)
             *arrays, n, m = arguments
-            addresses = [array.data_ptr() for array in arrays]
-            given, made = (ctypes.c_void_p * 23)(*addresses[:23]), (ctypes.c_void_p * 14)(*addresses[23:])
-            sizes = dict(macros)
-            return kernels(sizes["POINTS"], sizes["FIRST"]).run(given, made, n, m, grid[0])
+            assert grid[1:] == (1, 1)
+            addresses = [array.data_ptr() or None for array in arrays]
+            assert len(addresses) == {"tracks": 14, "judge": 38}[name]
+            return kernels(name, macros).run((ctypes.c_void_p * len(addresses))(*addresses), n, m, grid[0])
 
         return launch
 

@@ -5,7 +5,7 @@ import torch
 from emulation import emulated, pointer
 
 from sureprox.backends import cuda, normal
-from sureprox.backends.normal import EXTRA, NormalLeastSquares, faster, normal_map
+from sureprox.backends.normal import NormalLeastSquares, faster, normal_map
 from sureprox.problems import L1, LeastSquares, Problem
 
 
@@ -13,10 +13,10 @@ from sureprox.problems import L1, LeastSquares, Problem
 def kernels(tmp_path_factory):
     made = {}
 
-    def kernel(chunks: int):
-        if chunks not in made:
-            made[chunks] = emulated("emulate_normal.cpp", {"CHUNKS": chunks}, tmp_path_factory.mktemp("kernel"))
-        return made[chunks]
+    def kernel(macros):
+        if macros not in made:
+            made[macros] = emulated("emulate_normal.cpp", dict(macros), tmp_path_factory.mktemp("kernel"))
+        return made[macros]
 
     return kernel
 
@@ -32,22 +32,24 @@ def instances(batch: int, m: int, n: int) -> tuple[torch.Tensor, torch.Tensor, t
 
 @pytest.mark.parametrize(
     ("batch", "m", "n", "rows"),
-    [(2, 25, 500, 10), (1, 1, 4, 1), (2, 17, 8, 17), (1, 40, 128, 33), (1, 9, 1024, 4), (1, 5, 1028, 5)],
+    [(2, 90, 500, 75), (1, 1, 4, 1), (2, 300, 8, 300), (1, 400, 128, 300), (2, 50, 1024, 50), (1, 40, 300, 13)],
 )
+@pytest.mark.parametrize("late", [True, False])
 @pytest.mark.parametrize("with_b", [True, False])
-def test_emulated_kernel_is_two_products(kernels, batch, m, n, rows, with_b):
+def test_emulated_kernel_is_two_products(kernels, batch, m, n, rows, late, with_b):
+    """However early or late the copies of A land."""
     A, x, b = instances(batch, m, n)
     blocks = -(-m // rows)
-    partial = torch.full((blocks, batch, n + EXTRA), torch.nan)
+    partial, values = torch.full((blocks, batch, n), torch.nan), torch.full((blocks, batch), torch.nan)
     given = pointer(b if with_b else None)
-    kernels(-(-n // 128)).normal(pointer(A), pointer(x), given, pointer(partial), batch, m, n, rows, blocks)
-    out = partial.sum(0).double()
+    kernel = kernels(normal.shape_of(n))
+    kernel.copies_land_late(int(late))
+    kernel.run(pointer(A), pointer(x), given, pointer(partial), pointer(values), batch, m, n, rows, blocks)
     residual = torch.einsum("bmn,bn->bm", A.double(), x.double()) - (b.double() if with_b else 0)
     gradient = torch.einsum("bmn,bm->bn", A.double(), residual)
     scale = float(gradient.abs().max())
-    torch.testing.assert_close(out[:, :n], gradient, rtol=0, atol=2e-6 * scale)
-    torch.testing.assert_close(out[:, n], residual.square().sum(1) / 2, rtol=1e-5, atol=0)
-    assert (out[:, n + 1 :] == 0).all()
+    torch.testing.assert_close(partial.sum(0).double(), gradient, rtol=0, atol=2e-6 * scale)
+    torch.testing.assert_close(values.sum(0).double(), residual.square().sum(1) / 2, rtol=1e-5, atol=0)
 
 
 @pytest.fixture
@@ -56,19 +58,17 @@ def on_cpu(monkeypatch, kernels):
 
     def kernel(file, name, macros, device, shared_memory):
         def launch(grid, block, arguments, shared_mem):
-            A, x, b, partial, batch, m, n, rows = arguments
-            assert grid == (-(-m // rows), batch, 1)
+            *arrays, batch, m, n, rows = arguments
+            assert grid == (batch, -(-m // rows), 1)
             assert shared_mem <= shared_memory
-            given = pointer(b if b.numel() else None)
-            made = kernels(dict(macros)["CHUNKS"])
-            made.normal(pointer(A), pointer(x), given, pointer(partial), batch, m, n, rows, grid[0])
+            given = [pointer(array if array.numel() else None) for array in arrays]
+            kernels(macros).run(*given, batch, m, n, rows, grid[1])
 
         return launch
 
     monkeypatch.setattr(cuda, "kernel", kernel)
     monkeypatch.setattr(cuda, "multiprocessors", lambda device: 132)
     monkeypatch.setattr(cuda, "index", lambda device: 0)
-    monkeypatch.setattr(normal, "_null", lambda device: torch.empty(0))
     monkeypatch.setattr(cuda, "usable", lambda device, dtype, memory: dtype == torch.float32)
 
 
@@ -105,11 +105,33 @@ def test_only_dense_float32_least_squares_with_own_matrices_is_replaced(on_cpu):
 
 
 def test_small_batches_are_cut_finer_so_that_the_device_is_filled(on_cpu):
-    assert normal.rows_per_block(1024, 250, 500, 0) == 50
-    assert normal.rows_per_block(1, 250, 500, 0) == 8
-    assert normal.rows_per_block(1, 4, 500, 0) == 4
+    assert normal.rows_per_block(1024, 250, 0) == 250
+    assert normal.rows_per_block(128, 250, 0) == 125
+    assert normal.rows_per_block(1, 250, 0) == 8
+    assert normal.rows_per_block(1, 4, 0) == 4
+
+
+@pytest.mark.parametrize("n", [4, 36, 128, 300, 500, 512, 516, 1020, 1024])
+def test_two_blocks_fit_on_a_multiprocessor_and_copies_are_under_way(n):
+    sizes = dict(normal.shape_of(n))
+    assert 2 * (normal.shared_memory(n, 3) + 1024) <= 233_472  # of an H100 or H200, which keeps 1 KB of each block
+    assert sizes["ROWS"] % normal.WARPS == 0
+    under_way = 2 * (sizes["STAGES"] - 1) * sizes["ROWS"] * 4 * n
+    assert under_way >= (64_000 if n >= 64 else 16_000)
+
+
+def test_numbers_that_do_not_start_at_a_multiple_of_16_bytes(on_cpu):
+    A, x, b = instances(3, 20, 40)
+    moved = torch.cat([torch.zeros(1), x.reshape(-1)])[1:].view_as(x)
+    assert moved.data_ptr() % 16
+    for mine, other in zip(normal_map(A, moved, b, True), normal_map(A, x, b, True), strict=True):
+        assert torch.equal(mine, other)
+    skewed = torch.cat([torch.zeros(1), A.reshape(-1)])[1:].view_as(A)
+    problem = Problem(LeastSquares.trusted(A=skewed, b=b), L1.trusted(lam=torch.tensor(0.1)))
+    assert faster(problem) is problem
 
 
 def test_compiled_code_can_hold_the_operation():
     A, x, b = instances(2, 6, 8)
-    torch.library.opcheck(normal_map, (A.to("meta"), x.to("meta"), b.to("meta")), test_utils=("test_schema",))
+    given = (A.to("meta"), x.to("meta"), b.to("meta"), True)
+    torch.library.opcheck(normal_map, given, test_utils=("test_schema",))

@@ -9,7 +9,7 @@ from torch import Tensor
 from sureprox.backends import cuda
 from sureprox.backends.ahead import one_read
 from sureprox.backends.compiled import with_own_code
-from sureprox.backends.coordinates import can_fuse_coordinates, fused_coordinates
+from sureprox.backends.cuda_sure import can_fuse_sure, fused_sure
 from sureprox.backends.judge import QuickCertified, quick_stack
 from sureprox.backends.network import can_fuse, fused
 from sureprox.backends.normal import faster
@@ -31,8 +31,8 @@ def stepper(optimizer: Optimizer[Any], device: torch.device, dtype: torch.dtype)
         return QuickCertified(inner) if cuda.usable(device, dtype, 0) else Certified(inner)
     if isinstance(optimizer, LearnedOptimizer) and can_fuse(optimizer, device, dtype):
         return fused(copy.deepcopy(optimizer))[0]
-    if isinstance(optimizer, Sure) and can_fuse_coordinates(optimizer, device, dtype):
-        return fused_coordinates(copy.deepcopy(optimizer))
+    if isinstance(optimizer, Sure) and can_fuse_sure(optimizer, device, dtype):
+        return fused_sure(copy.deepcopy(optimizer))
     return optimizer
 
 
@@ -110,14 +110,14 @@ class Replay:
             for _ in range(RING):  # compiles where that is still to be done
                 values = advance(optimizer, target, self.shape, values)
         torch.cuda.current_stream().wait_stream(stream)
-        pool = torch.cuda.graph_pool_handle()
+        pool, made = torch.cuda.graph_pool_handle(), cuda.Results({})
         for place in range(RING):
             graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph, pool=pool):
+            given = shortcuts(first, self.states, made) if place == RING - 1 else {}
+            with cuda.results(given) as made, torch.cuda.graph(graph, pool=pool):
                 after = advance(optimizer, target, self.shape, self.states[place])
                 if place == RING - 1:
-                    for mine, value in zip(first, after, strict=True):
-                        mine.copy_(value)
+                    copy_over(first, after)
             self.graphs.append(graph)
             self.states.append(after if place < RING - 1 else first)
 
@@ -137,6 +137,27 @@ class Replay:
         return self.last
 
 
+def shortcuts(first: tuple[Tensor, ...], states: list[tuple[Tensor, ...]], last: cuda.Results) -> dict[int, Tensor]:
+    """Which results of kernels the step that closes the ring can write where the ring begins, by number.
+
+    `last`: the results of the step before, which has made the last of `states`. What that step reads stays as it is.
+    """
+    busy = {value.data_ptr() for value in states[-1]}
+    numbers = {address: number for number, address in enumerate(last.places)}
+    return {
+        numbers[value.data_ptr()]: mine
+        for mine, value in zip(first, states[-1], strict=True)
+        if value.data_ptr() in numbers and mine.data_ptr() not in busy and mine.is_contiguous()
+    }
+
+
+def copy_over(to: tuple[Tensor, ...], values: tuple[Tensor, ...]) -> None:
+    """Copy what is not there already."""
+    for mine, value in zip(to, values, strict=True):
+        if mine.data_ptr() != value.data_ptr():
+            mine.copy_(value)
+
+
 def _advanced(
     optimizer: Optimizer[Any], target: Any, shape: Structure, values: tuple[Tensor, ...]
 ) -> tuple[Tensor, ...]:
@@ -151,12 +172,12 @@ def _mark(batch: int, n: int, target: Problem | Stacked, values: tuple[Tensor, .
     problem = target.problem if isinstance(target, Stacked) else target
     data = list(problem.tensors())
     if isinstance(target, Stacked):
-        parts = [vars(part).values() for part in (target.linear, target.r) if part is not None]
+        parts = [vars(part).values() for part in (target, target.linear, target.r) if part is not None]
         data += [value for part in parts for value in part if isinstance(value, Tensor)]
     for value in data:
         if value.ndim and value.shape[0] % batch == 0:
             torch._dynamo.maybe_mark_dynamic(value, 0)
     for value in values:
-        for place, size in enumerate(value.shape[:2]):
-            if size in (batch, batch * n):
+        for place, size in enumerate((batch, batch * n)):  # a second size that happens to be the batch stays as it is
+            if value.ndim > place and value.shape[place] == size:
                 torch._dynamo.maybe_mark_dynamic(value, place)

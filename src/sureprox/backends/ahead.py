@@ -4,23 +4,25 @@ import torch
 from torch import Tensor
 
 from sureprox.backends import cuda
-from sureprox.backends.normal import TILE, fewer_reads_possible, rows_per_block
+from sureprox.backends.normal import (
+    THREADS,
+    added_up,
+    fewer_reads_possible,
+    parts,
+    rows_per_block,
+    shape_of,
+    shared_memory,
+)
 from sureprox.problems import LeastSquares, Problem
 from sureprox.problems.stacked import Stacked
 
-THREADS = 256  # as in ahead.cu
 MOST_COLUMNS = 512  # beyond, three points no longer fit into the registers of a warp
 MOST_POINTS = 3
 
 
-def _shared_memory(rows: int, n: int, points: int) -> int:
-    return 4 * (rows * n + rows * points) + 16 * THREADS
-
-
 def _build(n: int, points: int, device: int) -> tuple[str, str, cuda.Macros, int, int]:
     """What to compile for n columns and so many points."""
-    macros = (("CHUNKS", -(-n // 128)), ("POINTS", points))
-    return "ahead.cu", "ahead", macros, device, _shared_memory(TILE // (4 * n), n, points)
+    return "ahead.cu", "ahead", (*shape_of(n), ("POINTS", points)), device, shared_memory(n, points)
 
 
 @torch.library.custom_op("sureprox::ahead", mutates_args=())
@@ -28,15 +30,15 @@ def ahead(A: Tensor, x: Tensor, before: Tensor, momentum: Tensor, b: Tensor) -> 
     """z = A x - b (B, K, m), w = z + momentum (z - before), A'w (B, K, n); A (B, m, n), x (B, K, n), b (B, m)."""
     batch, m, n = A.shape
     points, device = x.shape[1], A.device.index
-    rows = rows_per_block(batch, m, n, device)
+    rows = rows_per_block(batch, m, device)
     blocks = -(-m // rows)
-    z, w = before.new_empty(batch, points, m), before.new_empty(batch, points, m)
-    partial = x.new_empty(blocks, batch, points, n)
-    given = [value.contiguous() for value in (x, before, momentum, b)]
+    z, w = before.new_empty(before.shape), before.new_empty(before.shape)
+    gradient = parts(blocks, x)
+    given = [cuda.aligned(x), *(value.contiguous() for value in (before, momentum, b))]
     kernel = cuda.kernel(*_build(n, points, device))
-    arguments = [A, *given, z, w, partial, batch, m, n, rows]
-    kernel((blocks, batch, 1), (THREADS, 1, 1), arguments, shared_mem=_shared_memory(rows, n, points))
-    return z, w, partial.sum(0)
+    arguments = [A, *given, z, w, gradient, batch, m, n, rows]
+    kernel((batch, blocks, 1), (THREADS, 1, 1), arguments, shared_mem=shared_memory(n, points))
+    return z, w, added_up(blocks, gradient)
 
 
 @ahead.register_fake
@@ -63,6 +65,6 @@ def one_read(stack: Stacked) -> Stacked:
     if type(f) is not LeastSquares or type(problem) is not Problem or problem.requires_grad:
         return stack
     n, points = problem.n, stack.count
-    if points > MOST_POINTS or n > MOST_COLUMNS or not fewer_reads_possible(f.A, _build(n, points, 0)[-1]):
+    if points > MOST_POINTS or n > MOST_COLUMNS or not fewer_reads_possible(f.A, points):
         return stack
     return OneRead(stack, f) if cuda.can_build(*_build(n, points, cuda.index(f.A.device))) else stack

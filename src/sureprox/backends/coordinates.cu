@@ -1,76 +1,33 @@
-// The coordinate part of Sure's network, all coordinates of an instance by one block, everything in registers.
-//
-//     i, f, g, o = hint + W [features, h];  c+ = sigmoid(f) c + sigmoid(i) tanh(g);  h+ = sigmoid(o) tanh(c+)
-//     out = base + heads( relu( inner( h+ ) ) )
+// The coordinate part of Sure's network, all coordinates of an instance by one block.
 //
 // Compile-time: OUTPUTS, how many outputs a coordinate has.
 
-#ifdef EMULATED  // tests run the rest of this file on a CPU
-#define WEIGHTS_IN_SHARED_MEMORY static float weights[WEIGHTS];
-#else
-#define WEIGHTS_IN_SHARED_MEMORY __shared__ __align__(16) float weights[WEIGHTS];
-#endif
+#include "coordinate.cu"
 
-constexpr int THREADS = 256, UNITS = 8, FEATURES = 8, WIDTH = FEATURES + UNITS, GATES = 4 * UNITS;
-constexpr int INNER = GATES * WIDTH, HEADS = INNER + UNITS * UNITS + UNITS;
-constexpr int WEIGHTS = HEADS + OUTPUTS * UNITS + OUTPUTS;
-
-__device__ __forceinline__ float sigmoid(float x) { return __fdividef(1.f, 1.f + __expf(-x)); }
-__device__ __forceinline__ float hyperbolic(float x) {
-    const float small = __expf(-2.f * fabsf(x));
-    return copysignf(__fdividef(1.f - small, 1.f + small), x);
-}
-
-// features, h, c (batch, 8, n), hint (batch, 32), base (batch, OUTPUTS), flat: W (32, 16), inner weight (8, 8) and bias,
-// heads weight (OUTPUTS, 8) and bias -> out (batch, OUTPUTS, n), h_new and c_new (batch, 8, n). Block i: instance i.
-extern "C" __global__ void __launch_bounds__(THREADS)
+// features, h, c (batch, 8, n), hint (batch, 32), base (batch, OUTPUTS), flat: the weights
+// -> out (batch, OUTPUTS, n), h_new and c_new (batch, 8, n). Block i: instance i.
+extern "C" __global__ void __launch_bounds__(THREADS, 2)
 sure_coordinates(const float* features, const float* h, const float* c, const float* hint, const float* base,
                  const float* flat, float* out, float* h_new, float* c_new, int n) {
-    WEIGHTS_IN_SHARED_MEMORY
-    for (int k = threadIdx.x; k < WEIGHTS; k += THREADS) weights[k] = flat[k];
+    __shared__ __align__(16) float weights[WEIGHTS];
+    __shared__ float own[GATES + OUTPUTS];
     const long long instance = blockIdx.x;
+    for (int k = threadIdx.x; k < WEIGHTS; k += THREADS) weights[k] = flat[k];
+    if (threadIdx.x < GATES + OUTPUTS)
+        own[threadIdx.x] = threadIdx.x < GATES ? hint[instance * GATES + threadIdx.x]
+                                               : base[instance * OUTPUTS + threadIdx.x - GATES];
     features += instance * FEATURES * n, h += instance * UNITS * n, c += instance * UNITS * n;
-    h_new += instance * UNITS * n, c_new += instance * UNITS * n;
-    out += instance * OUTPUTS * n, hint += instance * GATES, base += instance * OUTPUTS;
+    h_new += instance * UNITS * n, c_new += instance * UNITS * n, out += instance * OUTPUTS * n;
     __syncthreads();
 
-    for (int j = threadIdx.x; j < n; j += THREADS) {
-        float seen[WIDTH], signal[UNITS];
+    for (int first = threadIdx.x; first < n; first += PAIR * THREADS) {
+        float part[PAIR][UNITS], cell[PAIR][UNITS], signal[PAIR][UNITS], seen[PAIR][WIDTH], result[PAIR][OUTPUTS];
+        read_rows(features, n, first, part), read_rows(h, n, first, signal), read_rows(c, n, first, cell);
 #pragma unroll
-        for (int k = 0; k < FEATURES; ++k) seen[k] = features[k * n + j];
+        for (int e = 0; e < PAIR; ++e)
 #pragma unroll
-        for (int k = 0; k < UNITS; ++k) seen[FEATURES + k] = h[k * n + j];
-#pragma unroll
-        for (int unit = 0; unit < UNITS; ++unit) {
-            asm volatile("" ::: "memory");  // read the weights now, not all of them before the loops
-            float gate[4];
-#pragma unroll
-            for (int part = 0; part < 4; ++part) {
-                const float* row = weights + (part * UNITS + unit) * WIDTH;
-                float sum = hint[part * UNITS + unit];
-#pragma unroll
-                for (int k = 0; k < WIDTH; ++k) sum += row[k] * seen[k];
-                gate[part] = sum;
-            }
-            const float memory = sigmoid(gate[1]) * c[unit * n + j] + sigmoid(gate[0]) * hyperbolic(gate[2]);
-            signal[unit] = sigmoid(gate[3]) * hyperbolic(memory);
-            c_new[unit * n + j] = memory;
-            h_new[unit * n + j] = signal[unit];
-        }
-        float inner[UNITS];
-#pragma unroll
-        for (int unit = 0; unit < UNITS; ++unit) {
-            float sum = weights[INNER + UNITS * UNITS + unit];
-#pragma unroll
-            for (int k = 0; k < UNITS; ++k) sum += weights[INNER + unit * UNITS + k] * signal[k];
-            inner[unit] = sum < 0.f ? 0.f : sum;  // a NaN stays one
-        }
-#pragma unroll
-        for (int k = 0; k < OUTPUTS; ++k) {
-            float sum = base[k] + weights[HEADS + OUTPUTS * UNITS + k];
-#pragma unroll
-            for (int unit = 0; unit < UNITS; ++unit) sum += weights[HEADS + k * UNITS + unit] * inner[unit];
-            out[k * n + j] = sum;
-        }
+            for (int k = 0; k < UNITS; ++k) seen[e][k] = part[e][k], seen[e][FEATURES + k] = signal[e][k];
+        coordinate_network(weights, own, own + GATES, seen, cell, signal, result);
+        write_rows(cell, n, first, c_new), write_rows(signal, n, first, h_new), write_rows(result, n, first, out);
     }
 }

@@ -22,7 +22,7 @@ def sure_coordinates(
     """features, h, c (B, 8, n), hint (B, 32), base (B, k), flat weights -> outputs (B, k, n), new h and c."""
     batch, _, n = features.shape
     out = features.new_empty(batch, base.shape[1], n)
-    h_new, c_new = h.new_empty(h.shape), c.new_empty(c.shape)
+    h_new, c_new = cuda.result(h), cuda.result(c)
     given = [value.contiguous() for value in (features, h, c, hint, base, weights)]
     kernel = cuda.kernel(*_build(base.shape[1], features.device.index))
     kernel((batch, 1, 1), (THREADS, 1, 1), [*given, out, h_new, c_new, n])
@@ -69,10 +69,3 @@ def can_fuse_coordinates(optimizer: object, device: torch.device, dtype: torch.d
         and cuda.usable(device, dtype, 0)
         and cuda.can_build(*_build(network.outputs, cuda.index(device)))
     )
-
-
-def fused_coordinates(optimizer: Sure) -> Sure:
-    """A copy of the optimizer, for inference, that runs its coordinates by the kernel."""
-    copy: Sure = optimizer.sharing_weights()
-    copy._modules["network"] = FusedSureNetwork(optimizer.network)
-    return copy

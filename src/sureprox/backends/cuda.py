@@ -1,6 +1,10 @@
 """CUDA kernels from the .cu files beside this one, compiled when first needed by the CUDA that PyTorch brings."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -11,9 +15,15 @@ Macros = tuple[tuple[str, int], ...]
 
 
 def source(file: str, macros: Mapping[str, int]) -> str:
-    """The text of a .cu file with its compile-time numbers."""
+    """The text of a .cu file with its compile-time numbers and the .cu files that it includes."""
     defines = "".join(f"#define {name} {value}\n" for name, value in macros.items())
-    return defines + files("sureprox.backends").joinpath(file).read_text(encoding="utf-8")
+    return defines + _text(file)
+
+
+def _text(file: str) -> str:
+    """The run-time compiler knows no folder to include from."""
+    text = files("sureprox.backends").joinpath(file).read_text(encoding="utf-8")
+    return re.sub(r'^#include "(\w+\.cu)"$', lambda found: _text(found[1]), text, flags=re.MULTILINE)
 
 
 @cache
@@ -22,7 +32,12 @@ def kernel(file: str, name: str, macros: Macros, device: int, shared_memory: int
     with torch.cuda.device(device):
         made = torch.cuda._compile_kernel(source(file, dict(macros)), name)
         made.set_shared_memory_config(shared_memory)
-        return made
+
+    def launch(*arguments: Any, **options: Any) -> None:
+        with torch.cuda.device(device):  # the stream is that of the current device
+            made(*arguments, **options)
+
+    return launch
 
 
 def can_build(file: str, name: str, macros: Macros, device: int, shared_memory: int = 0) -> bool:
@@ -50,3 +65,41 @@ def usable(device: torch.device, dtype: torch.dtype, shared_memory: int) -> bool
 def index(device: torch.device) -> int:
     """The number of a CUDA device."""
     return device.index if device.index is not None else torch.cuda.current_device()
+
+
+@dataclass
+class Results:
+    """Memory for what kernels return, in the order in which they ask for it."""
+
+    given: Mapping[int, torch.Tensor]  # by number: what is to be used instead of new memory
+    places: list[int] = field(default_factory=list)  # addresses
+
+
+_results: ContextVar[Results | None] = ContextVar("results", default=None)
+
+
+@contextmanager
+def results(given: Mapping[int, torch.Tensor]) -> Iterator[Results]:
+    """Within this, what kernels return is numbered, and `given` memory is used for some of it."""
+    token = _results.set(Results(given))
+    try:
+        yield _results.get()  # type: ignore[misc]
+    finally:
+        _results.reset(token)
+
+
+def result(like: torch.Tensor) -> torch.Tensor:
+    """Memory for a result of this shape and kind."""
+    inside = _results.get()
+    found = inside.given.get(len(inside.places)) if inside is not None else None
+    if found is None or found.shape != like.shape or found.dtype != like.dtype:
+        found = like.new_empty(like.shape)
+    if inside is not None:
+        inside.places.append(found.data_ptr())
+    return found
+
+
+def aligned(value: torch.Tensor) -> torch.Tensor:
+    """The same numbers in one piece that starts at a multiple of 16 bytes, as reads of four at a time need it."""
+    value = value.contiguous()
+    return value if value.data_ptr() % 16 == 0 else value.clone()

@@ -17,7 +17,7 @@ struct Given {  // what there is before: points (batch, K, .), tracks (batch, TR
     const long long *track, *rejected, *idle;
 };
 struct Made {
-    float *best_x, *best_z, *track_x, *track_z, *y, *zy, *t, *g, *step_size, *above, *weight;
+    float *best_x, *best_z, *track_x, *track_z, *y, *zy, *t, *g, *step_size, *above, *weight, *inner_z;
     long long *track, *rejected, *idle;
 };
 
@@ -32,27 +32,29 @@ __device__ void judge_instance(const Given& in, const Made& out, int n, int m) {
 
     float sum[POINTS * SUMS];
 #pragma unroll
-    for (int p = 0; p < POINTS; ++p) {
-        const bool own = p < FIRST;
-        const float* x = in.x + (i * POINTS + p) * n;
-        const float* g = in.g + (i * POINTS + p) * n;
-        const float* from = own ? in.inner_x + i * n : in.y + (i * TRACKS + p - FIRST) * n;
-        float length = 0.f, step = 0.f, ahead = 0.f, slope = 0.f, penalty = 0.f;
-        for (int j = threadIdx.x; j < n; j += THREADS) {
-            const float here = x[j], lead = here - best_x[j], moved = here - from[j];
-            length += here * here, step += moved * moved, ahead += lead * lead, slope += g[j] * lead;
-            penalty += fabsf(here) - fabsf(best_x[j]);
+    for (int k = 0; k < POINTS * SUMS; ++k) sum[k] = 0.f;
+    const float *x_all = in.x + i * POINTS * n, *g_all = in.g + i * POINTS * n, *y_all = in.y + i * TRACKS * n;
+    for (int j = threadIdx.x; j < n; j += THREADS) {
+        const float best = best_x[j];
+#pragma unroll
+        for (int p = 0; p < POINTS; ++p) {  // |x|^2, |x - from|^2, |x - best|^2, <g, x - best>, |x|_1 - |best|_1
+            const float from = p < FIRST ? in.inner_x[i * n + j] : y_all[(p - FIRST) * n + j];
+            const float here = x_all[p * n + j], lead = here - best, moved = here - from;
+            float* mine = sum + p * SUMS;
+            mine[0] += here * here, mine[1] += moved * moved, mine[2] += lead * lead;
+            mine[3] += g_all[p * n + j] * lead, mine[4] += fabsf(here) - fabsf(best);
         }
-        const float* z = in.z + (i * POINTS + p) * m;
-        const float* base = own ? in.inner_z + i * m : in.zy + (i * TRACKS + p - FIRST) * m;
-        float bent = 0.f, bent_best = 0.f, size = 0.f;
-        for (int j = threadIdx.x; j < m; j += THREADS) {
-            const float at = base[j], d = z[j] - at, e = best_z[j] - at;
-            bent += d * d, bent_best += e * e, size += at * at;
+    }
+    const float *z_all = in.z + i * POINTS * m, *zy_all = in.zy + i * TRACKS * m;
+    for (int j = threadIdx.x; j < m; j += THREADS) {
+        const float best = best_z[j];
+#pragma unroll
+        for (int p = 0; p < POINTS; ++p) {  // |z - from|^2, |best - from|^2, |from|^2
+            const float from = p < FIRST ? in.inner_z[i * m + j] : zy_all[(p - FIRST) * m + j];
+            const float d = z_all[p * m + j] - from, e = best - from;
+            float* mine = sum + p * SUMS;
+            mine[5] += d * d, mine[6] += e * e, mine[7] += from * from;
         }
-        float* mine = sum + p * SUMS;
-        mine[0] = length, mine[1] = step, mine[2] = ahead, mine[3] = slope, mine[4] = penalty;
-        mine[5] = bent, mine[6] = bent_best, mine[7] = size;
     }
 #pragma unroll
     for (int k = 0; k < POINTS * SUMS; ++k) {
@@ -127,29 +129,43 @@ __device__ void judge_instance(const Given& in, const Made& out, int n, int m) {
     }
     __syncthreads();
 
-    const float* x = winner < 0 ? best_x : in.x + (i * POINTS + winner) * n;
-    const float* z = winner < 0 ? best_z : in.z + (i * POINTS + winner) * m;
-    for (int j = threadIdx.x; j < n; j += THREADS) out.best_x[i * n + j] = x[j];
-    for (int j = threadIdx.x; j < m; j += THREADS) out.best_z[i * m + j] = z[j];
-    if (FIRST)
-        for (int j = threadIdx.x; j < n; j += THREADS)
-            out.g[i * POINTS * n + j] = in.g_ahead[i * POINTS * n + j];
+    // everything of a place is read before any of it is written: reads do not wait for each other then
+    const float* x = winner < 0 ? best_x : x_all + winner * n;
+    const float* z = winner < 0 ? best_z : z_all + winner * m;
+    const float* g_ahead = in.g_ahead + i * POINTS * n;
+    for (int j = threadIdx.x; j < n; j += THREADS) {
+        const float best = x[j], own_slope = FIRST ? g_ahead[j] : 0.f;
+        float here[TRACKS], at[TRACKS], slope[TRACKS];
 #pragma unroll
-    for (int p = 0; p < TRACKS; ++p) {
-        const bool taken = accepted[p];
-        const long long wide = (i * POINTS + p + FIRST) * n, tall = (i * POINTS + p + FIRST) * m;
-        const long long at = (i * TRACKS + p) * n, row = (i * TRACKS + p) * m;
-        const float momentum = in.momentum[i * TRACKS + p];
-        for (int j = threadIdx.x; j < n; j += THREADS) {
-            const float here = in.x[wide + j], before = in.track_x[at + j];
-            out.track_x[at + j] = taken ? here : before;
-            out.y[at + j] = taken ? here + momentum * (here - before) : in.y[at + j];
-            out.g[wide + j] = taken ? in.g_ahead[wide + j] : in.g[wide + j];
+        for (int p = 0; p < TRACKS; ++p) {
+            const bool taken = accepted[p];
+            const int place = (p + FIRST) * n + j;
+            const float new_x = x_all[place], before = in.track_x[(i * TRACKS + p) * n + j];
+            here[p] = taken ? new_x : before;
+            at[p] = taken ? new_x + in.momentum[i * TRACKS + p] * (new_x - before) : y_all[p * n + j];
+            slope[p] = taken ? g_ahead[place] : g_all[place];
         }
-        for (int j = threadIdx.x; j < m; j += THREADS) {
-            out.track_z[row + j] = taken ? in.z[tall + j] : in.track_z[row + j];
-            out.zy[row + j] = taken ? in.ahead[tall + j] : in.zy[row + j];
+        out.best_x[i * n + j] = best;
+        if (FIRST) out.g[i * POINTS * n + j] = own_slope;
+#pragma unroll
+        for (int p = 0; p < TRACKS; ++p) {
+            out.track_x[(i * TRACKS + p) * n + j] = here[p], out.y[(i * TRACKS + p) * n + j] = at[p];
+            out.g[(i * POINTS + p + FIRST) * n + j] = slope[p];
         }
+    }
+    for (int j = threadIdx.x; j < m; j += THREADS) {
+        const float best = z[j], own = z_all[j];
+        float here[TRACKS], at[TRACKS];
+#pragma unroll
+        for (int p = 0; p < TRACKS; ++p) {
+            const int place = (p + FIRST) * m + j;
+            here[p] = accepted[p] ? z_all[place] : in.track_z[(i * TRACKS + p) * m + j];
+            at[p] = accepted[p] ? in.ahead[i * POINTS * m + place] : zy_all[p * m + j];
+        }
+        out.best_z[i * m + j] = best, out.inner_z[i * m + j] = own;
+#pragma unroll
+        for (int p = 0; p < TRACKS; ++p)
+            out.track_z[(i * TRACKS + p) * m + j] = here[p], out.zy[(i * TRACKS + p) * m + j] = at[p];
     }
 }
 
@@ -160,11 +176,11 @@ judge(const float* x, const float* z, const float* ahead, const float* g_ahead, 
       const float* best_z, const float* step_size, const float* lam, const float* above, const float* weight,
       const long long* track, const long long* rejected, const long long* idle, float* best_x_new, float* best_z_new,
       float* track_x_new, float* track_z_new, float* y_new, float* zy_new, float* t_new, float* g_new,
-      float* step_size_new, float* above_new, float* weight_new, long long* track_new, long long* rejected_new,
-      long long* idle_new, int n, int m) {
+      float* step_size_new, float* above_new, float* weight_new, float* inner_z_new, long long* track_new,
+      long long* rejected_new, long long* idle_new, int n, int m) {
     const Given in{x, z, ahead, g_ahead, t_ahead, momentum, inner_x, inner_z, y, zy, g, track_x, track_z, t, best_x,
                    best_z, step_size, lam, above, weight, track, rejected, idle};
     const Made out{best_x_new, best_z_new, track_x_new, track_z_new, y_new, zy_new, t_new, g_new, step_size_new,
-                   above_new, weight_new, track_new, rejected_new, idle_new};
+                   above_new, weight_new, inner_z_new, track_new, rejected_new, idle_new};
     judge_instance(in, out, n, m);
 }

@@ -1,4 +1,4 @@
-"""The decisions of a certified iteration on LASSO problems as one kernel, on an NVIDIA GPU."""
+"""A certified iteration on LASSO problems: the FISTA steps as one kernel, all decisions as another; NVIDIA GPUs."""
 
 from dataclasses import replace
 
@@ -7,15 +7,41 @@ from torch import Tensor
 
 from sureprox.backends import cuda
 from sureprox.backends.ahead import OneRead
+from sureprox.optimizers.base import State
 from sureprox.optimizers.certified import Ahead, Certified, CertifiedState
 from sureprox.problems import L1
 from sureprox.problems.stacked import Points, Stacked
 
-THREADS = 256  # as in judge.cu
+THREADS = 256  # as in tracks.cu and judge.cu
 
 
-def _build(points: int, first: int, device: int) -> tuple[str, str, cuda.Macros, int]:
-    return "judge.cu", "judge", (("POINTS", points), ("FIRST", first)), device
+def _build(points: int, first: int, device: int, name: str) -> tuple[str, str, cuda.Macros, int]:
+    return f"{name}.cu", name, (("POINTS", points), ("FIRST", first)), device
+
+
+@torch.library.custom_op("sureprox::tracks", mutates_args=())
+def track_steps(own: list[Tensor], given: list[Tensor]) -> list[Tensor]:
+    """What tracks.cu makes of its arguments: x and z of a wrapped optimizer in `own`, if there is one, and the others.
+
+    The new points (B, K, n), the images before (B, K, m), the momentum of all points (B, K) and of the tracks, their t.
+    """
+    g, z = given[1], given[3]
+    (batch, points, n), m = g.shape, z.shape[2]
+    made = [g.new_empty(shape) for shape in _stepped_shapes(given)]
+    first = own or [g.new_empty(0)] * 2
+    kernel = cuda.kernel(*_build(points, points - z.shape[1], g.device.index, "tracks"))
+    kernel((batch, 1, 1), (THREADS, 1, 1), [*(value.contiguous() for value in (*first, *given)), *made, n, m])
+    return made
+
+
+def _stepped_shapes(given: list[Tensor]) -> list[tuple[int, ...]]:
+    (batch, points, n), (_, tracks, m) = given[1].shape, given[3].shape
+    return [(batch, points, n), (batch, points, m), (batch, points), (batch, tracks), (batch, tracks)]
+
+
+@track_steps.register_fake
+def _(own: list[Tensor], given: list[Tensor]) -> list[Tensor]:
+    return [given[1].new_empty(shape) for shape in _stepped_shapes(given)]
 
 
 @torch.library.custom_op("sureprox::judge", mutates_args=())
@@ -23,26 +49,36 @@ def judge(numbers: list[Tensor], counts: list[Tensor]) -> list[Tensor]:
     """What judge.cu makes of its arguments: the 20 float ones in `numbers`, then the 3 whole ones in `counts`."""
     x, z, y = numbers[0], numbers[1], numbers[8]
     (batch, points, n), m, tracks = x.shape, z.shape[2], y.shape[1]
-    made = _outputs(numbers, counts)
+    made = [cuda.result(like) for like in _likes(numbers, counts)]
     given = [value.contiguous() for value in (*numbers, *counts)]
-    kernel = cuda.kernel(*_build(points, points - tracks, x.device.index))
+    kernel = cuda.kernel(*_build(points, points - tracks, x.device.index, "judge"))
     kernel((batch, 1, 1), (THREADS, 1, 1), [*given, *made, n, m])
     return made
 
 
-def _outputs(numbers: list[Tensor], counts: list[Tensor]) -> list[Tensor]:
-    """best x and z, tracks' x, z, y, zy and t, g, step size, marks, weight; track, rejected, idle."""
-    places = (14, 15, 11, 12, 8, 9, 13, 10, 16, 18, 19)  # of what has the same shape among the arguments
-    return [numbers[k].new_empty(numbers[k].shape) for k in places] + [c.new_empty(c.shape) for c in counts]
+def _likes(numbers: list[Tensor], counts: list[Tensor]) -> list[Tensor]:
+    """Of the results' shapes: best x and z, tracks' x, z, y, zy and t, g, step size, marks, weight, z of point 0;
+    track, rejected, idle."""
+    return [*(numbers[k] for k in (14, 15, 11, 12, 8, 9, 13, 10, 16, 18, 19, 7)), *counts]
 
 
 @judge.register_fake
 def _(numbers: list[Tensor], counts: list[Tensor]) -> list[Tensor]:
-    return _outputs(numbers, counts)
+    return [like.new_empty(like.shape) for like in _likes(numbers, counts)]
 
 
 class QuickCertified(Certified):
-    """The same method; on LASSO problems with one A per instance its decisions come from the kernel."""
+    """The same method; on LASSO problems with one A per instance its steps and decisions come from the kernels."""
+
+    def _followed(self, stack: Stacked, state: CertifiedState, inner: State | None) -> CertifiedState:
+        if not isinstance(stack, QuickStack):
+            return super()._followed(stack, state, inner)
+        tracks = state.tracks
+        own = [] if inner is None else [inner.x, state.inner_z]
+        given = [tracks.y, state.g, tracks.x, tracks.z, tracks.t, state.step_size, stack.lam]
+        x, before, momentum_all, momentum, t = track_steps(own, given)
+        seen = Ahead(x, *stack.ahead(x, before, momentum_all), t, momentum)
+        return replace(self._judged(stack, state, self._bases(state), seen), inner=inner)
 
     def _judged(self, stack: Stacked, state: CertifiedState, base: Points, ahead: Ahead) -> CertifiedState:
         if not isinstance(stack, QuickStack) or state.lower is not None:
@@ -55,7 +91,7 @@ class QuickCertified(Certified):
             *(state.x, state.z, state.step_size, stack.lam, state.above, state.weight),
         ]
         made = judge(numbers, [state.track, state.rejected, state.idle])
-        x, z, track_x, track_z, y, zy, t, g, step_size, above, weight, track, rejected, idle = made
+        x, z, track_x, track_z, y, zy, t, g, step_size, above, weight, inner_z, track, rejected, idle = made
         return replace(
             state,
             x=x,
@@ -67,7 +103,7 @@ class QuickCertified(Certified):
             weight=weight,
             idle=idle,
             tracks=replace(tracks, x=track_x, z=track_z, y=y, zy=zy, t=t),
-            inner_z=ahead.z[:, 0],
+            inner_z=inner_z,
             g=g,
             above=above,
         )
@@ -88,6 +124,7 @@ def quick_stack(stack: Stacked, optimizer: Certified) -> Stacked:
         return stack
     if not isinstance(optimizer, QuickCertified):
         return stack
-    if not cuda.can_build(*_build(stack.count, stack.count - optimizer.count, cuda.index(problem.device))):
+    sizes = stack.count, stack.count - optimizer.count, cuda.index(problem.device)
+    if not all(cuda.can_build(*_build(*sizes, name)) for name in ("tracks", "judge")):
         return stack
     return QuickStack(stack, r.lam.expand(problem.batch).contiguous())

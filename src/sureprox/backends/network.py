@@ -82,7 +82,7 @@ def coordinate_network(
     rows, shape = features.shape[0], Architecture(features.shape[1], heads, inner, offset)
     device = features.device.index
     out = features.new_empty(rows, heads)
-    h_new, c_new = h.new_empty(h.shape), c.new_empty(c.shape)
+    h_new, c_new = cuda.result(h), cuda.result(c)
     arguments = [features.contiguous(), h.contiguous(), c.contiguous(), weights, out, h_new, c_new, rows]
     _kernel(shape, "network_forward", device)((_blocks(rows, device, 2), 1, 1), (THREADS, 1, 1), arguments)
     return out, h_new, c_new

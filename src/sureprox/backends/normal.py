@@ -9,65 +9,78 @@ from sureprox.backends import cuda
 from sureprox.problems import LeastSquares, Problem
 from sureprox.types import Scalars, Vectors
 
-THREADS = 256  # as in normal.cu
-TILE = 100_000  # bytes of A that a block holds: two blocks fit on a multiprocessor
+THREADS, WARPS = 256, 8  # as in products.cu
+TILE = 100_000  # bytes of A that a block holds at most: two blocks fit on a multiprocessor
+STAGE, MOST_TURNS, MOST_STAGES = 16_384, 16, 6  # bytes of A that a block works on at a time, rows of a warp in them
 MOST_COLUMNS = 1024  # beyond, a row no longer fits into the registers of a warp
-EXTRA = 4  # columns beside the gradient: the value, and three to keep rows aligned
+FEWEST_ROWS = 8
 
 
-def rows_per_block(batch: int, m: int, n: int, device: int) -> int:
-    """Rows per block: as many as fit, but fewer if the device would not be filled."""
-    fill = -(-m * batch // (2 * cuda.multiprocessors(device)))
-    return max(1, min(m, TILE // (4 * n), max(8, fill)))
+def shape_of(n: int) -> cuda.Macros:
+    """What products.cu is compiled for with n columns."""
+    rows = WARPS * max(1, min(MOST_TURNS, STAGE // (4 * n * WARPS)))
+    stages = max(2, min(MOST_STAGES, TILE // (4 * n * rows)))
+    return ("CHUNKS", -(-n // 128)), ("ROWS", rows), ("STAGES", stages)
 
 
-def _shared_memory(rows: int, n: int) -> int:
-    return 4 * (rows * n + rows) + 16 * THREADS
+def shared_memory(n: int, points: int) -> int:
+    """Bytes that a block needs."""
+    sizes = dict(shape_of(n))
+    return 4 * sizes["ROWS"] * (sizes["STAGES"] * n + points) + 16 * THREADS
 
 
-def _most_memory(n: int) -> int:
-    return _shared_memory(TILE // (4 * n), n)
+def rows_per_block(batch: int, m: int, device: int) -> int:
+    """All rows, or fewer where the device would not be filled."""
+    blocks = max(1, 2 * cuda.multiprocessors(device) // batch)
+    return min(m, max(FEWEST_ROWS, -(-m // blocks)))
+
+
+def parts(blocks: int, like: Tensor) -> Tensor:
+    """Memory for what each of the blocks of an instance returns; for one block this is the result itself."""
+    return cuda.result(like) if blocks == 1 else like.new_empty(blocks, *like.shape)
+
+
+def added_up(blocks: int, made: Tensor) -> Tensor:
+    """The sum of `parts`."""
+    return made if blocks == 1 else made.sum(0)
 
 
 def _build(n: int, device: int) -> tuple[str, str, cuda.Macros, int, int]:
     """What to compile for n columns."""
-    return "normal.cu", "normal_map", (("CHUNKS", -(-n // 128)),), device, _most_memory(n)
+    return "normal.cu", "normal_map", shape_of(n), device, shared_memory(n, 1)
 
 
 @torch.library.custom_op("sureprox::normal_map", mutates_args=())
-def normal_map(A: Tensor, x: Tensor, b: Tensor | None) -> Tensor:
-    """(B, n + 4): A'(A x - b), then |A x - b|^2 / 2, then zeros; A (B, m, n), x (B, n), b (B, m) or zero."""
+def normal_map(A: Tensor, x: Tensor, b: Tensor | None, with_value: bool) -> tuple[Tensor, Tensor]:
+    """A'(A x - b) (B, n) and |A x - b|^2 / 2 (B,), empty if not asked for; A (B, m, n), x (B, n), b (B, m) or zero."""
     batch, m, n = A.shape
     device = A.device.index
-    rows = rows_per_block(batch, m, n, device)
+    rows = rows_per_block(batch, m, device)
     blocks = -(-m // rows)
-    partial = x.new_empty(blocks, batch, n + EXTRA)
+    nothing = x.new_empty(0)  # its address is a null pointer
+    gradient, value = parts(blocks, x), parts(blocks, x[:, 0]) if with_value else nothing
     kernel = cuda.kernel(*_build(n, device))
-    arguments = [A, x.contiguous(), b.contiguous() if b is not None else _null(device), partial, batch, m, n, rows]
-    kernel((blocks, batch, 1), (THREADS, 1, 1), arguments, shared_mem=_shared_memory(rows, n))
-    return partial.sum(0)
-
-
-def _null(device: int) -> Tensor:
-    """An empty tensor: its address is a null pointer."""
-    return torch.empty(0, device=f"cuda:{device}")
+    given = [A, cuda.aligned(x), b.contiguous() if b is not None else nothing]
+    arguments = [*given, gradient, value, batch, m, n, rows]
+    kernel((batch, blocks, 1), (THREADS, 1, 1), arguments, shared_mem=shared_memory(n, 1))
+    return added_up(blocks, gradient), added_up(blocks, value) if with_value else nothing
 
 
 @normal_map.register_fake
-def _(A: Tensor, x: Tensor, b: Tensor | None) -> Tensor:
-    return x.new_empty(x.shape[0], x.shape[1] + EXTRA)
+def _(A: Tensor, x: Tensor, b: Tensor | None, with_value: bool) -> tuple[Tensor, Tensor]:
+    return x.new_empty(x.shape), x.new_empty(x.shape[0] if with_value else 0)
 
 
-def _setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    ctx.save_for_backward(inputs[0], output)
+def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    ctx.with_value = inputs[3]
+    ctx.save_for_backward(inputs[0], output[0])
 
 
-def _backward(ctx: Any, d_out: Tensor) -> tuple[None, Tensor, None]:
+def _backward(ctx: Any, d_gradient: Tensor, d_value: Tensor) -> tuple[None, Tensor, None, None]:
     """d/dx of <u, A'(A x - b)> + w |A x - b|^2 / 2 is A'A u + w A'(A x - b)."""
-    A, out = ctx.saved_tensors
-    n = A.shape[2]
-    curved = normal_map(A, d_out[:, :n], None)
-    return None, curved[:, :n] + d_out[:, n : n + 1] * out[:, :n], None
+    A, gradient = ctx.saved_tensors
+    curved = normal_map(A, d_gradient, None, False)[0]
+    return None, curved + d_value.unsqueeze(1) * gradient if ctx.with_value else curved, None, None
 
 
 normal_map.register_autograd(_backward, setup_context=_setup)
@@ -77,17 +90,18 @@ class NormalLeastSquares(LeastSquares):
     """The same function; value and gradient come from `normal_map`."""
 
     def grad(self, x: Vectors) -> Vectors:
-        return self.value_and_grad(x)[1]
+        gradient: Vectors = normal_map(self.A, x, self.b, False)[0]
+        return gradient
 
     def value_and_grad(self, x: Vectors) -> tuple[Scalars, Vectors]:
-        out = normal_map(self.A, x, self.b)
-        return out[:, -EXTRA], out[:, :-EXTRA]
+        gradient, value = normal_map(self.A, x, self.b, True)
+        return value, gradient
 
 
-def fewer_reads_possible(A: Tensor, shared_memory: int) -> bool:
-    """Whether the kernels that read A once are made for this A, with so much memory for a block."""
-    fits = A.ndim == 3 and A.shape[2] % 4 == 0 and A.is_contiguous()
-    return fits and cuda.usable(A.device, A.dtype, shared_memory)
+def fewer_reads_possible(A: Tensor, points: int) -> bool:
+    """Whether the kernels that read A once are made for this A and so many points."""
+    fits = A.ndim == 3 and A.numel() > 0 and A.shape[2] % 4 == 0 and cuda.aligned(A) is A
+    return fits and cuda.usable(A.device, A.dtype, shared_memory(A.shape[2], points))
 
 
 def faster(problem: Problem) -> Problem:
@@ -96,7 +110,7 @@ def faster(problem: Problem) -> Problem:
     if type(f) is not LeastSquares or problem.requires_grad or type(problem) is not Problem:
         return problem
     n = f.A.shape[-1]
-    if n > MOST_COLUMNS or not fewer_reads_possible(f.A, _most_memory(n)):
+    if n > MOST_COLUMNS or not fewer_reads_possible(f.A, 1):
         return problem
     if not cuda.can_build(*_build(n, cuda.index(f.A.device))):
         return problem

@@ -1,0 +1,94 @@
+// The network of Sure for a pair of coordinates, everything in registers but the weights, which the pair shares.
+//
+//     i, f, g, o = hint + W [features, h];  c+ = sigmoid(f) c + sigmoid(i) tanh(g);  h+ = sigmoid(o) tanh(c+)
+//     out = base + heads( relu( inner( h+ ) ) )
+//
+// Compile-time: OUTPUTS, how many outputs a coordinate has.
+
+constexpr int THREADS = 256, UNITS = 8, FEATURES = 8, WIDTH = FEATURES + UNITS, GATES = 4 * UNITS, PAIR = 2;
+// weights: W (32, 16), inner weight (8, 8) and bias, heads weight (OUTPUTS, 8) and bias
+constexpr int INNER = GATES * WIDTH, HEADS = INNER + UNITS * UNITS + UNITS;
+constexpr int WEIGHTS = HEADS + OUTPUTS * UNITS + OUTPUTS;
+
+#ifndef EMULATED  // tests run the rest of this file on a CPU
+__device__ __forceinline__ float power_of_two(float x) {
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+__device__ __forceinline__ float reciprocal(float x) {
+    float y;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+#endif
+
+constexpr float LOG2_E = 1.4426950408889634f;
+
+__device__ __forceinline__ float sigmoid(float x) { return reciprocal(1.f + power_of_two(-LOG2_E * x)); }
+__device__ __forceinline__ float hyperbolic(float x) {
+    const float small = power_of_two(-2.f * LOG2_E * fabsf(x));
+    return copysignf((1.f - small) * reciprocal(1.f + small), x);
+}
+
+// seen: features, then h; c becomes the new one, h is the new one. weights, hint (32), base (OUTPUTS): shared memory.
+__device__ __forceinline__ void coordinate_network(const float* weights, const float* hint, const float* base,
+                                                   const float (&seen)[PAIR][WIDTH], float (&c)[PAIR][UNITS],
+                                                   float (&h)[PAIR][UNITS], float (&out)[PAIR][OUTPUTS]) {
+#pragma unroll
+    for (int unit = 0; unit < UNITS; ++unit) {
+        asm volatile("" ::: "memory");  // read the weights now, not all of them before the loops
+        float gate[PAIR][4];
+#pragma unroll
+        for (int part = 0; part < 4; ++part) {
+            const float* row = weights + (part * UNITS + unit) * WIDTH;
+#pragma unroll
+            for (int e = 0; e < PAIR; ++e) gate[e][part] = hint[part * UNITS + unit];
+#pragma unroll
+            for (int k = 0; k < WIDTH; ++k)
+#pragma unroll
+                for (int e = 0; e < PAIR; ++e) gate[e][part] += row[k] * seen[e][k];
+        }
+#pragma unroll
+        for (int e = 0; e < PAIR; ++e) {
+            c[e][unit] = sigmoid(gate[e][1]) * c[e][unit] + sigmoid(gate[e][0]) * hyperbolic(gate[e][2]);
+            h[e][unit] = sigmoid(gate[e][3]) * hyperbolic(c[e][unit]);
+        }
+    }
+    asm volatile("" ::: "memory");
+    float inner[PAIR][UNITS];
+#pragma unroll
+    for (int unit = 0; unit < UNITS; ++unit)
+#pragma unroll
+        for (int e = 0; e < PAIR; ++e) {
+            float sum = weights[INNER + UNITS * UNITS + unit];
+#pragma unroll
+            for (int k = 0; k < UNITS; ++k) sum += weights[INNER + unit * UNITS + k] * h[e][k];
+            inner[e][unit] = sum < 0.f ? 0.f : sum;  // a NaN stays one
+        }
+#pragma unroll
+    for (int k = 0; k < OUTPUTS; ++k)
+#pragma unroll
+        for (int e = 0; e < PAIR; ++e) {
+            float sum = base[k] + weights[HEADS + OUTPUTS * UNITS + k];
+#pragma unroll
+            for (int unit = 0; unit < UNITS; ++unit) sum += weights[HEADS + k * UNITS + unit] * inner[e][unit];
+            out[e][k] = sum;
+        }
+}
+
+// Coordinates first + e THREADS, e = 0, ..., PAIR - 1, of (8, n); what lies beyond n is read as zero and not written.
+__device__ __forceinline__ void read_rows(const float* from, int n, int first, float (&to)[PAIR][UNITS]) {
+#pragma unroll
+    for (int k = 0; k < UNITS; ++k)
+#pragma unroll
+        for (int e = 0; e < PAIR; ++e) to[e][k] = first + e * THREADS < n ? from[k * n + first + e * THREADS] : 0.f;
+}
+template <int ROWS>
+__device__ __forceinline__ void write_rows(const float (&from)[PAIR][ROWS], int n, int first, float* to) {
+#pragma unroll
+    for (int k = 0; k < ROWS; ++k)
+#pragma unroll
+        for (int e = 0; e < PAIR; ++e)
+            if (first + e * THREADS < n) to[k * n + first + e * THREADS] = from[e][k];
+}

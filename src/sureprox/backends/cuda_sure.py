@@ -1,0 +1,109 @@
+"""The step of Sure on problems with r = lam |x|_1 as one kernel, for inference on an NVIDIA GPU."""
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from sureprox.backends import cuda
+from sureprox.backends.coordinates import UNITS, FusedSureNetwork, can_fuse_coordinates
+from sureprox.optimizers import Sure
+from sureprox.optimizers.sure import SureState
+from sureprox.optimizers.sure_network import SureNetwork, gate_weights
+from sureprox.problems import L1, Problem
+
+THREADS = 256  # as in sure.cu
+VECTORS = ("x", "x_before", "g_before", "G_before", "side_before")
+NUMBERS = ("G_first", "t", "momentum", "fresh")
+INSTANCE = ("instance_h", "instance_c")
+COORDINATE = ("coordinate_h", "coordinate_c")
+NEW = ("x", "G_before", "side_before", "R", "P", *NUMBERS, *INSTANCE)  # what the kernel makes, in its order
+
+
+def _build(outputs: int, instance: int, coordinate: int, device: int) -> tuple[str, str, cuda.Macros, int]:
+    macros = (("OUTPUTS", outputs), ("INSTANCE", instance), ("COORDINATE", coordinate))
+    return "sure.cu", "sure_step", macros, device
+
+
+@torch.library.custom_op("sureprox::sure_step", mutates_args=())
+def sure_step(g: Tensor, lam: Tensor, old: list[Tensor], weights: list[Tensor]) -> list[Tensor]:
+    """The tensors of the next state: NEW, COORDINATE if in `old`, and with a fourth output x_before and g_before.
+
+    g (B, n), lam () or (B,), old: step size, then VECTORS, NUMBERS, INSTANCE and, where the coordinates have an LSTM,
+    COORDINATE; weights as from `_packed`.
+    """
+    x, instance, outputs = old[1], old[10].shape[1], weights[1].shape[1]
+    made, nothing = [cuda.result(like) for like in _likes(old, outputs)], x.new_empty(0)
+    coordinate = UNITS if len(old) == 14 else 0
+    absent = [] if coordinate else [nothing] * 2
+    given = [value.contiguous() for value in (g, lam, *old)]
+    results = [*made[: len(NEW)], *absent, *made[len(NEW) :]]
+    results += [nothing] * (15 - len(results))
+    kernel = cuda.kernel(*_build(outputs, instance, coordinate, x.device.index))
+    arguments = [*given, *absent, *weights, *absent, *results, x.shape[1], lam.ndim]
+    kernel((x.shape[0], 1, 1), (THREADS, 1, 1), arguments)
+    return made
+
+
+def _likes(old: list[Tensor], outputs: int) -> list[Tensor]:
+    """What the results look like."""
+    x, numbers, memory = old[1], old[6:10], old[10:]
+    return [*[x] * 5, *numbers, *memory, *([x, x] if outputs == 4 else [])]
+
+
+@sure_step.register_fake
+def _(g: Tensor, lam: Tensor, old: list[Tensor], weights: list[Tensor]) -> list[Tensor]:
+    return [like.new_empty(like.shape) for like in _likes(old, weights[1].shape[1])]
+
+
+class QuickSure(Sure):
+    """The same method, for inference; where r = lam |x|_1 everything but the gradient comes from the kernel."""
+
+    packed: list[Tensor]
+
+    def step(self, problem: Problem, state: SureState) -> SureState:
+        r = problem.r
+        if type(r) is not L1 or problem.shift is not None:
+            return super().step(problem, state)
+        g = problem.grad(state.x)
+        memory = COORDINATE if state.coordinate_h is not None else ()
+        old = [getattr(state, name) for name in ("step_size", *VECTORS, *NUMBERS, *INSTANCE, *memory)]
+        names = (*NEW, *memory, *(("x_before", "g_before") if self.conjugate else ()))
+        new = dict(zip(names, sure_step(g, r.lam, old, self.packed), strict=True))
+        if not self.conjugate:
+            new |= {"x_before": state.x, "g_before": g}
+        return replace(state, k=state.k + 1, **new)
+
+
+def _packed(network: SureNetwork) -> list[Tensor]:
+    """Gates (14 + instance + 1, 4 instance) and outputs (instance + 1, k) of the instances, the bias in the last row;
+    with an LSTM of the coordinates also what they are told (instance + 1, 32), and their own weights."""
+    layers = [gate_weights(network.lstm, torch.float32), (network.out.weight, network.out.bias)]
+    if network.coordinate:
+        layers.append((network.told.weight, gate_weights(network.coordinate_lstm, torch.float32)[1]))
+    packed = [torch.cat([weight.mT, bias.unsqueeze(0)]).detach().contiguous() for weight, bias in layers]
+    return [*packed, FusedSureNetwork(network).flat] if network.coordinate else packed
+
+
+def can_fuse_sure(optimizer: object, device: torch.device, dtype: torch.dtype) -> bool:
+    """Whether the kernel is made for this optimizer, device and precision."""
+    if type(optimizer) is not Sure or type(optimizer.network) is not SureNetwork:
+        return False
+    network = optimizer.network
+    return (
+        network.coordinate in (0, UNITS)
+        and all(p.dtype == torch.float32 for p in network.parameters())
+        and cuda.usable(device, dtype, 0)
+        and cuda.can_build(*_build(network.outputs, network.instance, network.coordinate, cuda.index(device)))
+        and (not network.coordinate or can_fuse_coordinates(optimizer, device, dtype))
+    )
+
+
+def fused_sure(optimizer: Sure) -> QuickSure:
+    """A copy of the optimizer, for inference, that takes its steps by the kernel."""
+    quick = QuickSure(**optimizer.arguments)
+    vars(quick).update(vars(optimizer.sharing_weights()))
+    quick.packed = _packed(optimizer.network)
+    if optimizer.network.coordinate:
+        quick._modules["network"] = FusedSureNetwork(optimizer.network)
+    return quick

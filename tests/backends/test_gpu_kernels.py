@@ -1,0 +1,105 @@
+"""On a GPU: the kernels against products in double precision, and whole runs that use them against plain ones."""
+
+import pytest
+import torch
+
+from sureprox.backends import Accelerated, stepper
+from sureprox.backends.ahead import OneRead, ahead
+from sureprox.backends.cuda_sure import QuickSure
+from sureprox.backends.judge import QuickStack
+from sureprox.backends.normal import NormalLeastSquares, normal_map
+from sureprox.optimizers import FISTA, ISTA, Certified, load
+from sureprox.problems import LassoFamily, LogisticFamily
+
+pytestmark = [pytest.mark.cuda, pytest.mark.slow]
+SIZES = [(1, 5, 4), (8, 250, 500), (300, 250, 500), (40, 64, 128), (9, 33, 1024), (70_000, 2, 8)]
+
+
+def drawn(generator: torch.Generator, *shape: int) -> torch.Tensor:
+    return torch.randn(*shape, generator=generator, device="cuda")
+
+
+def close(ours: torch.Tensor, exact: torch.Tensor) -> None:
+    torch.testing.assert_close(ours.double(), exact, rtol=0, atol=3e-6 * float(exact.abs().max()))
+
+
+@pytest.mark.parametrize(("batch", "m", "n"), SIZES)
+def test_gradient_from_one_read(batch, m, n):
+    generator = torch.Generator("cuda").manual_seed(n)
+    A, x, b = drawn(generator, batch, m, n), drawn(generator, batch, n), drawn(generator, batch, m)
+    first = normal_map(A, x, b, True)
+    residual = torch.einsum("bmn,bn->bm", A.double(), x.double()) - b.double()
+    close(first[0], torch.einsum("bmn,bm->bn", A.double(), residual))
+    close(first[1], residual.square().sum(1) / 2)
+    for _ in range(20):  # a result that changes is a race
+        assert all(torch.equal(*pair) for pair in zip(normal_map(A, x, b, True), first, strict=True))
+
+
+@pytest.mark.parametrize(("batch", "m", "n"), [size for size in SIZES if size[2] <= 512])
+@pytest.mark.parametrize("points", [1, 2, 3])
+def test_images_and_next_gradients_from_one_read(batch, m, n, points):
+    generator = torch.Generator("cuda").manual_seed(n)
+    A, x, b = drawn(generator, batch, m, n), drawn(generator, batch, points, n), drawn(generator, batch, m)
+    before, momentum = drawn(generator, batch, points, m), drawn(generator, batch, points)
+    first = ahead(A, x, before, momentum, b)
+    z = torch.einsum("bmn,bkn->bkm", A.double(), x.double()) - b.double().unsqueeze(1)
+    w = z + momentum.double().unsqueeze(2) * (z - before.double())
+    for ours, exact in zip(first, (z, w, torch.einsum("bmn,bkm->bkn", A.double(), w)), strict=True):
+        close(ours, exact)
+    for _ in range(20):
+        assert all(torch.equal(*pair) for pair in zip(ahead(A, x, before, momentum, b), first, strict=True))
+
+
+OPTIMIZERS = {
+    "ista": ISTA,
+    "restarted": lambda: FISTA(restart=True),
+    "go": lambda: load("go-math-l2o/lasso", "cuda"),
+    "sure": lambda: load("sure/lasso", "cuda"),
+    "sure-light": lambda: load("sure/lasso-light", "cuda"),
+    "conjugate": lambda: load("sure/logistic", "cuda"),
+    "certified go": lambda: Certified(load("go-math-l2o/lasso", "cuda")),
+    "certified sure": lambda: Certified(load("sure/lasso", "cuda")),
+    "certified fista": lambda: Certified(FISTA()),
+}
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_runs_are_the_plain_ones(name):
+    """Ten steps, more than a ring of graphs, then a second problem with another batch size."""
+    family = LassoFamily(m=60, n=120, nonzeros=12)
+    plain = OPTIMIZERS[name]()
+    quick = Accelerated(plain)
+    tolerance = 5e-3 if "go" in name else 2e-4  # the network of GO-Math-L2O runs on matrix units, in tf32
+    for batch in (16, 300):
+        generator = torch.Generator("cuda").manual_seed(batch)
+        problem, x0 = family.sample(batch, generator), family.start(batch, generator)
+        options = {"step_size": problem.step_size()}
+        draws = [torch.Generator("cuda").manual_seed(5) for _ in range(2)]
+        ours, theirs = (o.init(problem, x0, generator=g, **options) for o, g in zip((quick, plain), draws, strict=True))
+        with torch.no_grad():
+            for _ in range(10):
+                ours, theirs = quick.step(problem, ours), plain.step(problem, theirs)
+        torch.testing.assert_close(problem.objective(ours.x), problem.objective(theirs.x), rtol=tolerance, atol=0)
+        torch.testing.assert_close(ours.x, theirs.x, rtol=tolerance, atol=tolerance)
+
+
+def test_the_kernels_are_in_use():
+    generator = torch.Generator("cuda").manual_seed(0)
+    problem = LassoFamily(m=60, n=120, nonzeros=12).sample(16, generator)
+    sure = load("sure/lasso", "cuda")
+    assert isinstance(stepper(sure, problem.device, problem.dtype), QuickSure)
+    assert isinstance(Accelerated(sure)._seen(problem).f, NormalLeastSquares)
+    assert isinstance(Accelerated(Certified(sure))._seen(problem), QuickStack)
+    assert issubclass(QuickStack, OneRead)
+
+
+def test_sure_on_logistic_problems():
+    family, generator = LogisticFamily(m=60, n=40, nonzeros=8), torch.Generator("cuda").manual_seed(0)
+    problem, x0 = family.sample(16, generator), family.start(16, generator)
+    plain = load("sure/logistic", "cuda")
+    quick = Accelerated(plain)
+    ours = theirs = plain.init(problem, x0)
+    with torch.no_grad():
+        for _ in range(10):
+            ours, theirs = quick.step(problem, ours), plain.step(problem, theirs)
+    torch.testing.assert_close(problem.objective(ours.x), problem.objective(theirs.x), rtol=2e-4, atol=0)

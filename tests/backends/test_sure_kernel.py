@@ -1,0 +1,230 @@
+"""sure.cu against the plain step of Sure, run on a CPU thread by thread (see emulate.h)."""
+
+import ctypes
+from dataclasses import fields, replace
+
+import pytest
+import torch
+from emulation import emulated
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from sureprox.backends import cuda, cuda_sure, stepper
+from sureprox.backends.accelerated import copy_over, shortcuts
+from sureprox.backends.cuda_sure import QuickSure, can_fuse_sure, fused_sure
+from sureprox.backends.structure import bare, structure, tensors
+from sureprox.fast import plain_steps
+from sureprox.optimizers import Certified, GoMathL2O, Sure
+from sureprox.optimizers.known import KnownGradient
+from sureprox.problems import LassoFamily, LogisticFamily, Problem, WeightedL1, lasso
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(scope="module")
+def kernels(tmp_path_factory):
+    made = {}
+
+    def kernel(macros):
+        if macros not in made:
+            made[macros] = emulated("emulate_sure.cpp", dict(macros), tmp_path_factory.mktemp("kernel"))
+        return made[macros]
+
+    return kernel
+
+
+@pytest.fixture
+def launches(monkeypatch, kernels):
+    """The emulated kernel in place of the compiled one; counts how often it was launched."""
+    count = []
+
+    def kernel(file, name, macros, device, shared_memory=0):
+        def launch(grid, block, arguments):
+            assert name == "sure_step"
+            assert grid[1:] == (1, 1)
+            assert len(arguments) == 37
+            *arrays, n, many = arguments
+            assert all(array.is_contiguous() and array.dtype == torch.float32 for array in arrays)
+            addresses = [array.data_ptr() or None for array in arrays]
+            kernels(macros).run((ctypes.c_void_p * 35)(*addresses), n, many, grid[0])
+            count.append(name)
+
+        return launch
+
+    monkeypatch.setattr(cuda, "kernel", kernel)
+    monkeypatch.setattr(cuda, "index", lambda device: 0)
+    monkeypatch.setattr(cuda, "usable", lambda device, dtype, memory: dtype == torch.float32)
+    return count
+
+
+def lively(coordinate: int, conjugate: bool) -> Sure:
+    """With weights of a size at which every gate and output matters."""
+    torch.manual_seed(3)
+    optimizer = Sure(coordinate=coordinate, conjugate=conjugate)
+    for parameter in optimizer.parameters():
+        parameter.data.normal_(std=0.3)
+    return optimizer
+
+
+def in_double(state):
+    return replace(
+        state, **{f.name: v.double() for f in fields(state) if isinstance(v := getattr(state, f.name), torch.Tensor)}
+    )
+
+
+CASES = [
+    (LassoFamily(m=20, n=40, nonzeros=5), 0.0),
+    (LassoFamily(m=8, n=300, nonzeros=9), 1.0),  # more coordinates than threads, a start far away
+    (LassoFamily(m=8, n=600, nonzeros=9), 0.0),  # more than a thread has in a pair
+    (LogisticFamily(m=40, n=12, nonzeros=4), 0.0),
+]
+
+
+@pytest.mark.parametrize("coordinate", [0, 8])
+@pytest.mark.parametrize("conjugate", [False, True])
+@pytest.mark.parametrize(("family", "offset"), CASES)
+def test_every_field_after_a_step_is_that_of_the_plain_step(launches, coordinate, conjugate, family, offset):
+    """From every state of a run, the next one by the kernel and by the plain code in double precision: the kernel is
+    about as exact as the plain code in float32."""
+    optimizer = lively(coordinate, conjugate)
+    quick, exact = fused_sure(optimizer), lively(coordinate, conjugate).double()
+    generator = torch.Generator().manual_seed(1)
+    problem, x0 = family.sample(3, generator), family.start(3, generator) + offset
+    state = optimizer.init(problem, x0)
+    double = problem.to(dtype=torch.float64)
+    with torch.no_grad(), plain_steps():
+        for number in range(8):
+            g = problem.grad(state.x)
+            ours = quick.step(KnownGradient(problem, state.x, g), state)
+            twin = in_double(state)
+            theirs = exact.step(KnownGradient(double, twin.x, g.double()), twin)
+            single = optimizer.step(KnownGradient(problem, state.x, g), state)
+            assert ours.k == theirs.k == number + 1
+            for f in fields(ours):
+                mine, other = getattr(ours, f.name), getattr(theirs, f.name)
+                if isinstance(mine, torch.Tensor):
+                    assert mine.shape == other.shape, f.name
+                    rounding = float((getattr(single, f.name) - other).abs().max())  # of the plain step in float32
+                    error = float((mine - other).abs().max())
+                    assert error <= 1e-5 * float(other.abs().max()) + 4 * rounding, (number, f.name, error, rounding)
+            state = ours
+    assert len(launches) == 8
+
+
+@pytest.mark.parametrize("lam", [0.05, [0.05, 0.0, 0.4]])
+def test_one_lam_or_one_for_each(launches, lam):
+    generator = torch.Generator().manual_seed(1)
+    A, b = torch.randn(3, 10, 20, generator=generator), torch.randn(3, 10, generator=generator)
+    problem = lasso(A, b, torch.tensor(lam))
+    optimizer = Sure()
+    ours = theirs = optimizer.init(problem, torch.zeros(3, 20))
+    quick = stepper(optimizer, CPU, torch.float32)
+    with torch.no_grad():
+        for _ in range(10):
+            ours, theirs = quick.step(problem, ours), optimizer.step(problem, theirs)
+    torch.testing.assert_close(ours.x, theirs.x, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("coordinate", "conjugate"), [(8, False), (0, True), (8, True)])
+def test_certified_runs_are_the_same(launches, coordinate, conjugate):
+    family, generator = LassoFamily(m=20, n=40, nonzeros=5), torch.Generator().manual_seed(1)
+    problem, x0 = family.sample(3, generator), family.start(3, generator)
+    plain = Certified(Sure(coordinate=coordinate, conjugate=conjugate))
+    inner = stepper(plain.optimizer, CPU, torch.float32)
+    assert isinstance(inner, QuickSure)
+    quick = Certified(inner)
+    ours = theirs = plain.init(problem, x0)
+    with torch.no_grad():
+        for _ in range(10):
+            ours, theirs = quick.step(problem, ours), plain.step(problem, theirs)
+    torch.testing.assert_close(ours.x, theirs.x, rtol=1e-4, atol=1e-5)
+    assert len(launches) == 10
+
+
+@pytest.mark.parametrize("coordinate", [0, 8])
+@pytest.mark.parametrize("where", ["x", "g"])
+def test_nan_is_seen_and_stays_in_its_instance(launches, coordinate, where):
+    optimizer = lively(coordinate, True)
+    family, generator = LassoFamily(m=20, n=40, nonzeros=5), torch.Generator().manual_seed(1)
+    problem, x0 = family.sample(3, generator), family.start(3, generator)
+    state = optimizer.init(problem, x0)
+    g = problem.grad(x0).clone()
+    quick = fused_sure(optimizer)
+    with torch.no_grad():
+        clean = quick.step(KnownGradient(problem, state.x, g), state)
+        broken = state.x.clone()
+        (broken if where == "x" else g)[1, 7] = torch.nan
+        after = quick.step(KnownGradient(problem, broken, g), replace(state, x=broken))
+    assert bool(torch.isnan(after.x[1, 7]))
+    assert torch.equal(after.x[[0, 2]], clean.x[[0, 2]])
+
+
+def test_other_penalties_and_moved_problems_take_the_plain_step(launches):
+    family, generator = LassoFamily(m=20, n=40, nonzeros=5), torch.Generator().manual_seed(1)
+    problem, x0 = family.sample(3, generator), family.start(3, generator)
+    optimizer = Sure(coordinate=0)
+    quick = fused_sure(optimizer)
+    for other in (problem.shifted(1.0), Problem(problem.f, WeightedL1(torch.full((40,), 0.1)))):
+        state = optimizer.init(other, x0)
+        with torch.no_grad():
+            assert torch.equal(quick.step(other, state).x, optimizer.step(other, state).x)
+    assert launches == []
+
+
+def test_what_the_kernel_is_not_made_for(launches):
+    assert can_fuse_sure(Sure(), CPU, torch.float32)
+    assert can_fuse_sure(Sure(coordinate=0), CPU, torch.float32)
+    assert not can_fuse_sure(Sure(), CPU, torch.float64)
+    assert not can_fuse_sure(Sure().double(), CPU, torch.float32)
+    assert not can_fuse_sure(GoMathL2O(), CPU, torch.float32)
+    assert not can_fuse_sure(Sure(coordinate=4), CPU, torch.float32)
+    assert not can_fuse_sure(fused_sure(Sure()), CPU, torch.float32)
+
+
+def test_compiled_code_knows_the_shapes(launches):
+    """The shapes that torch.compile is told are those of what comes back."""
+    family, generator = LassoFamily(m=20, n=40, nonzeros=5), torch.Generator().manual_seed(1)
+    problem, x0 = family.sample(3, generator), family.start(3, generator)
+    for coordinate, conjugate in ((8, False), (0, True), (8, True)):
+        optimizer = fused_sure(Sure(coordinate=coordinate, conjugate=conjugate))
+        state = optimizer.init(problem, x0)
+        memory = cuda_sure.COORDINATE if coordinate else ()
+        names = ("step_size", *cuda_sure.VECTORS, *cuda_sure.NUMBERS, *cuda_sure.INSTANCE, *memory)
+        given = [problem.grad(x0), problem.r.lam, [getattr(state, name) for name in names], optimizer.packed]
+        made = cuda_sure.sure_step(*given)
+        with FakeTensorMode() as mode:
+            told = cuda_sure.sure_step(*torch.utils._pytree.tree_map(mode.from_tensor, given))
+        assert [value.shape for value in told] == [value.shape for value in made]
+
+
+@pytest.mark.parametrize(("coordinate", "conjugate"), [(8, False), (0, True)])
+def test_the_step_that_closes_a_ring_writes_where_it_began(launches, coordinate, conjugate):
+    """Four steps as `Replay` records them: the last one's results lie in the first state, and little is copied."""
+    family, generator = LassoFamily(m=20, n=40, nonzeros=5), torch.Generator().manual_seed(1)
+    problem, x0 = family.sample(3, generator), family.start(3, generator)
+    quick = fused_sure(lively(coordinate, conjugate))
+    state = quick.init(problem, x0)
+    shape = structure(state)
+    first = tuple(value.contiguous().clone() for value in tensors(state, shape))
+    states, made = [first], cuda.Results({})
+    with torch.no_grad():
+        for place in range(4):
+            given = shortcuts(first, states, made) if place == 3 else {}
+            with cuda.results(given) as made:
+                after = tensors(quick.step(problem, bare(shape, iter(states[place]))), shape)
+            states.append(after)
+        for _ in range(4):
+            state = quick.step(problem, state)
+    names = [name for name, kind in shape.fields if kind == "tensor"]
+    apart = {name for name, a, b in zip(names, first, after, strict=True) if a.data_ptr() != b.data_ptr()}
+    assert apart == (set() if conjugate else {"x_before", "g_before"})  # this g comes from the plain gradient
+    copy_over(first, after)
+    for name, mine, exact in zip(names, first, tensors(state, shape), strict=True):
+        assert torch.equal(mine, exact), name
+
+
+def test_what_the_closing_step_still_reads_is_not_overwritten():
+    first = (torch.zeros(2), torch.zeros(2))
+    later, made = torch.ones(2), cuda.Results({}, [])
+    made.places.append(later.data_ptr())
+    assert shortcuts(first, [first, (later, torch.ones(2))], made) == {0: first[0]}
+    assert shortcuts(first, [first, (later, first[0])], made) == {}
