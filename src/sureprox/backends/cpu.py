@@ -39,10 +39,10 @@ def _arguments(pointers: str, numbers: str) -> type[ctypes.Structure]:
 
 GO_MATH = (
     "A b g shift lam step q_scale norms x v h c x_new v_new h_new c_new R Q B features weights",
-    "batch m n hidden layers gradient_map softplus biases threads",
+    "batch m n hidden layers stride gradient_map softplus biases threads",
 )
 GRADIENT = ("A b x g weights", "batch m n threads")
-FORWARD = ("features h c out h_new c_new weights", "rows width hidden layers heads inner threads")
+FORWARD = ("features h c out h_new c_new weights", "rows width hidden layers stride heads inner threads")
 
 
 def call(
@@ -105,6 +105,26 @@ def in_dtype(weights: list[Tensor], dtype: torch.dtype) -> list[Tensor]:
     return [w if w.dtype == dtype and w.is_contiguous() else w.detach().to(dtype).contiguous() for w in weights]
 
 
+def unit_rows(memory: Tensor) -> Tensor:
+    """(layers, rows, hidden) as (layers, hidden, rows) in the layout of the kernels, copied only if it is another."""
+    turned = memory.detach().mT
+    layers, hidden, rows = turned.shape
+    stride = _stride(rows, memory.element_size())
+    return turned if turned.stride() == (hidden * stride, stride, 1) else memory_like(turned).copy_(turned)
+
+
+def memory_like(turned: Tensor) -> Tensor:
+    """Room for (layers, hidden, rows) in the layout of the kernels."""
+    layers, hidden, rows = turned.shape
+    return turned.new_empty(layers, hidden, _stride(rows, turned.element_size()))[:, :, :rows]
+
+
+def _stride(rows: int, size: int) -> int:
+    """From unit to unit an odd number of cache lines, so that the units do not compete for the same place in it."""
+    line = 64 // size
+    return (-(-rows // line) | 1) * line
+
+
 def go_math_step(optimizer: GoMathL2O, problem: Problem, state: GoMathState) -> GoMathState | None:
     x, network = state.x, optimizer.network
     if type(network) is not CoordinateNetwork or not suits(x, *x.shape):
@@ -113,14 +133,16 @@ def go_math_step(optimizer: GoMathL2O, problem: Problem, state: GoMathState) -> 
     if parts is None:
         return None
     batch, n = x.shape
+    memory = {"h": unit_rows(state.h), "c": unit_rows(state.c)}
     tensors = {
         **parts,
         "step": state.step_size.contiguous(),
         "q_scale": state.step_size**optimizer.q_power,
-        **{name: getattr(state, name).contiguous() for name in ("norms", "x", "v", "h", "c")},
+        **{name: getattr(state, name).contiguous() for name in ("norms", "x", "v")},
+        **memory,
     }
     new = {name: torch.empty_like(tensors["x"]) for name in ("x_new", "v_new", "R", "Q", "B")}
-    new |= {"h_new": torch.empty_like(tensors["h"]), "c_new": torch.empty_like(tensors["c"])}
+    new |= {f"{name}_new": memory_like(value) for name, value in memory.items()}
     new["features"] = x.new_empty(batch, 3, n)
     call(
         f"go_math_{SUFFIX[x.dtype]}",
@@ -132,12 +154,14 @@ def go_math_step(optimizer: GoMathL2O, problem: Problem, state: GoMathState) -> 
         n=n,
         hidden=network.hidden,
         layers=network.layers,
+        stride=memory["h"].stride(1),
         gradient_map=list(GradientMap).index(optimizer.gradient_map),
         softplus=optimizer.activation is Activation.SOFTPLUS,
         biases=optimizer.biases,
     )
     changed = {name.removesuffix("_new"): value for name, value in new.items()}
-    return replace(state, k=state.k + 1, **changed | {"features": new["features"].mT})
+    changed |= {name: changed[name].mT for name in ("h", "c", "features")}
+    return replace(state, k=state.k + 1, **changed)
 
 
 def rows_of(parts: dict[str, Tensor | None]) -> int:
@@ -155,9 +179,9 @@ def network_forward(
     if network.embed is not None:
         weight, bias = in_dtype([network.embed.weight, network.embed.bias], features.dtype)
         signal = functional.elu(torch.addmm(bias, signal, weight.mT))
-    tensors = {"features": signal.mT.contiguous(), "h": h.contiguous(), "c": c.contiguous()}
+    tensors = {"features": signal.mT.contiguous(), "h": unit_rows(h), "c": unit_rows(c)}
     out = signal.new_empty(len(network.names), batch * n)
-    new = {"out": out, "h_new": torch.empty_like(tensors["h"]), "c_new": torch.empty_like(tensors["c"])}
+    new = {"out": out, "h_new": memory_like(tensors["h"]), "c_new": memory_like(tensors["c"])}
     call(
         f"forward_{SUFFIX[features.dtype]}",
         FORWARD,
@@ -167,11 +191,12 @@ def network_forward(
         width=signal.shape[1],
         hidden=network.hidden,
         layers=network.layers,
+        stride=tensors["h"].stride(1),
         heads=len(network.names),
         inner=network.inner is not None,
     )
     outputs = dict(zip(network.names, out.view(-1, batch, n).unbind(0), strict=True))
-    return outputs, new["h_new"], new["c_new"]
+    return outputs, new["h_new"].mT, new["c_new"].mT
 
 
 def one_read_gradient(problem: Problem, x: Tensor) -> Tensor | None:

@@ -4,13 +4,13 @@
 
 enum GradientMap { LHNOR, LH, STD };
 
-// Every tensor is contiguous: vectors (B, n), scalars (B), features (B, 3, n), memory (layers, B n, hidden).
+// Every tensor is contiguous: vectors (B, n), scalars (B), features (B, 3, n), memory (layers, hidden, stride).
 // A (B, m, n) and b (B, m), or A null and `g` the gradient; `shift` may be null.
 template <class T> struct GoMath {
     const T *A, *b, *g, *shift, *lam, *step, *q_scale, *norms, *x, *v, *h, *c;
     T *x_new, *v_new, *h_new, *c_new, *R, *Q, *B, *features;
     const T* const* weights;
-    int64_t batch, m, n, hidden, layers, gradient_map, softplus, biases, threads;
+    int64_t batch, m, n, hidden, layers, stride, gradient_map, softplus, biases, threads;
 };
 
 template <class T> Vec<T> activated(Vec<T> v, bool soft) { return soft ? softplus<T>(v) : sigmoid<T>(v); }
@@ -37,7 +37,7 @@ void go_math_block(const GoMath<T>& in, const Network<T>& network, int64_t i, co
         store(network_work + 2 * BLOCK<T> + k, (slope + kink) / in.norms[3 * i + 2]);
     }
     for (int k = 0; k < 3; k++) give(in.features + (3 * i + k) * n + at, network_work + k * BLOCK<T>, count);
-    const T* out = network.block(network_work, in.h, in.c, in.h_new, in.c_new, in.batch * n, from, count);
+    const T* out = network.block(network_work, {in.h, in.c, in.h_new, in.c_new, in.stride}, from, count);
     const bool soft = in.softplus;
     const T r_scale = (soft ? 1 : 2) * in.step[i], q_scale = (soft ? 10 : 2) * in.q_scale[i];
     for (int k = 0; k < BLOCK<T>; k += LANES<T>) {
@@ -78,12 +78,12 @@ template <class T> void go_math(const GoMath<T>& in) {
     });
 }
 
-// features (F, rows), outputs (heads, rows), memory (layers, rows, hidden)
+// features (F, rows), outputs (heads, rows), memory (layers, hidden, stride)
 template <class T> struct Forward {
     const T *features, *h, *c;
     T *out, *h_new, *c_new;
     const T* const* weights;
-    int64_t rows, width, hidden, layers, heads, inner, threads;
+    int64_t rows, width, hidden, layers, stride, heads, inner, threads;
 };
 
 template <class T> void forward(const Forward<T>& in) {
@@ -95,7 +95,7 @@ template <class T> void forward(const Forward<T>& in) {
         for (int64_t at = task * SHARE * BLOCK<T>; at < end; at += BLOCK<T>) {
             const int64_t count = std::min<int64_t>(end - at, BLOCK<T>);
             for (int k = 0; k < in.width; k++) take(work + k * BLOCK<T>, in.features + k * in.rows + at, count);
-            const T* out = network.block(work, in.h, in.c, in.h_new, in.c_new, in.rows, at, count);
+            const T* out = network.block(work, {in.h, in.c, in.h_new, in.c_new, in.stride}, at, count);
             for (int k = 0; k < in.heads; k++) give(in.out + k * in.rows + at, out + k * BLOCK<T>, count);
         }
     });
