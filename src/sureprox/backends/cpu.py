@@ -108,7 +108,7 @@ def in_dtype(weights: list[Tensor], dtype: torch.dtype) -> list[Tensor]:
 def unit_rows(memory: Tensor) -> Tensor:
     """(layers, rows, hidden) as (layers, hidden, rows) in the layout of the kernels, copied only if it is another."""
     turned = memory.detach().mT
-    layers, hidden, rows = turned.shape
+    hidden, rows = turned.shape[1:]
     stride = _stride(rows, memory.element_size())
     return turned if turned.stride() == (hidden * stride, stride, 1) else memory_like(turned).copy_(turned)
 

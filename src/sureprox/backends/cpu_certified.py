@@ -10,6 +10,8 @@ from sureprox.backends.cpu import SUFFIX, call, suits
 from sureprox.fast import offer
 from sureprox.optimizers.base import State
 from sureprox.optimizers.certified import Certified, CertifiedState
+from sureprox.optimizers.cheap import SHARE, CertifiedCheap, CheapState
+from sureprox.optimizers.tracks import Tracks
 from sureprox.problems import L1, LeastSquares, Problem
 from sureprox.problems.stacked import Comparison, Points, Stacked
 
@@ -21,6 +23,12 @@ FOLLOW = (
 )
 AHEAD = ("A b x before momentum z there g weights", "batch points m n threads")
 COMPARE = ("x z base_x base_z g best_x best_z L lam above curvature move weights", "batch points m n threads")
+TURN = (
+    "A b lam x from_x from_z g best_x best_z step_size gained origin track_x track_z y zy t track_g weight track idle "
+    "rejected z g_new best_x_new best_z_new gained_new origin_new now track_x_new track_z_new y_new zy_new t_new "
+    "track_g_new weight_new step_size_new track_new idle_new rejected_new weights",
+    "batch m n fista threads",
+)
 MOST_POINTS = 3  # as in certified.h
 
 
@@ -59,6 +67,37 @@ def followed(optimizer: Certified, stack: Stacked, state: CertifiedState, inner:
     moved = {"x": new.pop("track_x"), "z": new.pop("track_z"), **{name: new.pop(name) for name in ("y", "zy", "t")}}
     changed: dict[str, Any] = {"x": new.pop("best_x"), "z": new.pop("best_z"), **new}
     return replace(state, k=state.k + 1, tracks=replace(tracks, **moved), inner=inner, **changed)
+
+
+def turned(
+    optimizer: CertifiedCheap, stack: Stacked, state: CheapState, base: Points, g: Tensor, inner: State
+) -> CheapState | None:
+    problem, x = stack.problem, inner.x
+    if state.any_up or not _suits(problem, 1, x):
+        return None
+    f, r, fista = problem.f, problem.r, (state.k + 1) % SHARE == 0
+    assert isinstance(f, LeastSquares)
+    assert isinstance(r, L1)
+    kept = {"best_x": state.x, "best_z": state.z, "g": g}
+    kept |= {name: getattr(state, name) for name in ("gained", "origin", "track", "idle")}
+    if fista:
+        tracks = state.fista
+        kept |= {"track_x": tracks.x, "track_z": tracks.z, "y": tracks.y, "zy": tracks.zy, "t": tracks.t}
+        kept |= {"track_g": state.fista_g, "weight": state.weight, "rejected": state.rejected}
+    kept |= {"step_size": state.step_size}
+    parts = {"A": f.A, "b": f.b, "lam": r.lam.expand(len(x)), "x": x, "from_x": base.x, "from_z": base.z}
+    given: dict[str, Tensor | None] = {name: value.detach().contiguous() for name, value in (parts | kept).items()}
+    new = {name: torch.empty_like(given[name]) for name in kept}  # type: ignore[arg-type]
+    made = {"z": torch.empty_like(new["best_z"]), "now": torch.empty_like(new["origin"])}
+    made |= {f"{name}_new": value for name, value in new.items()}
+    call(f"turn_{SUFFIX[x.dtype]}", TURN, given | made, (), batch=len(x), m=f.m, n=x.shape[1], fista=fista)
+    changed: dict[str, Any] = {"inner": inner, "inner_z": made["z"], "now": made["now"]}
+    changed |= {"x": new["best_x"], "z": new["best_z"]}
+    changed |= {name: new[name] for name in ("g", "gained", "origin", "track", "idle")}
+    if fista:
+        changed |= {name: new[name] for name in ("weight", "rejected", "step_size")} | {"fista_g": new["track_g"]}
+        changed["fista"] = Tracks(new["track_x"], new["track_z"], new["y"], new["zy"], new["t"])
+    return replace(state, k=state.k + 1, **changed)
 
 
 def ahead(stack: Stacked, x: Tensor, before: Tensor, momentum: Tensor) -> tuple[Tensor, Tensor, Tensor] | None:
@@ -102,5 +141,6 @@ def _suits(problem: Problem, points: int, x: Tensor, *, shifted: bool = False) -
 
 
 offer(Certified, "_followed", followed)
+offer(CertifiedCheap, "_followed", turned)
 offer(Stacked, "ahead", ahead)
 offer(Stacked, "compare", compare)
