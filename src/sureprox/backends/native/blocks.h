@@ -2,9 +2,11 @@
 #pragma once
 #include "parallel.h"
 
-// Four rows of W s + b at a time: weights as (group, input, 4), biases as (group, 4).
-template <class T, class Finish>
-INLINE void groups_of_four(const T* weights, const T* bias, int groups, int inputs, const T* signal, Finish finish) {
+// Four rows of W s + b at a time: weights as (group, input, 4), biases as (group, 4). `meanwhile(u, k)` is called for
+// every input k of group u.
+template <class T, class Finish, class Meanwhile>
+INLINE void groups_of_four(const T* weights, const T* bias, int groups, int inputs, const T* signal, Finish finish,
+                           const Meanwhile& meanwhile) {
     for (int u = 0; u < groups; u++) {
         Vec<T> sum[4][VECTORS];
         for (int q = 0; q < 4; q++)
@@ -16,10 +18,13 @@ INLINE void groups_of_four(const T* weights, const T* bias, int groups, int inpu
             for (int v = 0; v < VECTORS; v++) in[v] = load(s + v * LANES<T>);
             for (int q = 0; q < 4; q++)
                 for (int v = 0; v < VECTORS; v++) sum[q][v] += w[q] * in[v];
+            meanwhile(u, k);
         }
         finish(u, sum);
     }
 }
+
+constexpr auto NOTHING = [](int, int) {};
 
 // What the gates are multiplied with before 2^gate is taken: e^-i, e^-f, e^-2g, e^-o.
 template <class T> constexpr T GATE[4] = {T(-LOG2E), T(-LOG2E), T(-2 * LOG2E), T(-LOG2E)};
@@ -46,8 +51,8 @@ template <class T> struct Cells {
     int64_t stride;
 };
 
-// gates = W [signal, h], units as groups of four; the next h goes to `out` (hidden, BLOCK) as well. `meanwhile(u)` is
-// called after each unit.
+// gates = W [signal, h], units as groups of four; the next h goes to `out` (hidden, BLOCK) as well. `meanwhile` as
+// above.
 template <class T, class Meanwhile>
 inline void lstm_block(const T* weights, const T* bias, int inputs, int hidden, const T* signal, const Cells<T>& kept,
                        T* out, const Meanwhile& meanwhile) {
@@ -61,8 +66,7 @@ inline void lstm_block(const T* weights, const T* bias, int inputs, int hidden, 
         }
         if (kept.h_new)
             for (int v = 0; v < VECTORS; v++) store(kept.h_new + u * kept.stride + v * LANES<T>, h[v]);
-        meanwhile(u);
-    });
+    }, meanwhile);
 }
 
 // rows of W s + b, optionally relu, to `out`; there is room for a multiple of four rows
@@ -74,7 +78,7 @@ inline void linear_block(const T* weights, const T* bias, int rows, int inputs, 
                 Vec<T> s = sum[q][v];
                 store(out + (4 * u + q) * BLOCK<T> + v * LANES<T>, relu ? upper<T>(s, Vec<T>{}) : s);
             }
-    });
+    }, NOTHING);
 }
 
 // W_ih (4 hidden, inputs), W_hh (4 hidden, hidden) and the sum of two biases, as `lstm_block` wants them

@@ -38,8 +38,9 @@ template <class T> struct Network {
                            rounded_up(heads, 4));
     }
 
-    // `count` coordinates from `at` on. work: features (F, BLOCK) in its first rows; returns the outputs (heads, BLOCK).
-    T* block(T* work, const Memory<T>& memory, int64_t at, int64_t count) const {
+    // `count` coordinates from `at` on; `upcoming` is brought near meanwhile.
+    // work: features (F, BLOCK) in its first rows; returns the outputs (heads, BLOCK).
+    T* block(T* work, const Memory<T>& memory, int64_t at, int64_t count, Upcoming& upcoming) const {
         const bool whole = count == BLOCK<T>;  // else its memory is copied, since a whole block of it is read and written
         T *signal = work, *room = work + BLOCK<T> * (features + hidden + int64_t(2) * hidden * layers);
         for (int l = 0; l < layers; l++) {
@@ -52,10 +53,16 @@ template <class T> struct Network {
                 for (int u = 0; u < hidden; u++) take(room + u * BLOCK<T>, kept.c + u * stride, count);
                 kept = {room, room, nullptr, BLOCK<T>};
             }
+            // The block after this one; the line in which it begins was needed for this one already
+            const char* soon[4] = {(const char*)(memory.h + from + BLOCK<T>), (const char*)(memory.c + from + BLOCK<T>),
+                                   (const char*)(memory.h_new + from + BLOCK<T>),
+                                   (const char*)(memory.c_new + from + BLOCK<T>)};
             lstm_block(lstm.data() + weights_before(l), lstm_bias.data() + 4 * hidden * l, inputs + hidden, hidden,
-                       signal, kept, next, [&](int u) IN_PLACE {
-                           near(memory.h + from + u * stride), near(memory.c + from + u * stride);
-                           near(memory.h_new + from + u * stride), near(memory.c_new + from + u * stride);
+                       signal, kept, next, [&](int u, int k) IN_PLACE {
+                           constexpr int LINES = (BLOCK<T> * sizeof(T) + 63) / 64;
+                           if (k < 4 * LINES)
+                               __builtin_prefetch(soon[k / LINES] + u * stride * sizeof(T) + k % LINES * 64 + 63);
+                           upcoming.line();
                        });
             for (int u = 0; !whole && u < hidden; u++) {
                 give(memory.h_new + from + u * stride, next + u * BLOCK<T>, count);
@@ -71,12 +78,5 @@ template <class T> struct Network {
         }
         linear_block(head_weight.data(), head_bias.data(), heads, hidden, signal, out, false);
         return out;
-    }
-
-  private:
-    // Brings the block after this one near; the line in which it begins was needed for this one already
-    INLINE static void near(const T* row) {
-        const char* last = (const char*)(row + BLOCK<T>) + 63;
-        for (size_t line = 0; line < BLOCK<T> * sizeof(T); line += 64) __builtin_prefetch(last + line);
     }
 };

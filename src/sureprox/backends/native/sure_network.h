@@ -95,7 +95,7 @@ template <class T> struct SureNetwork {
             take(cells + u * BLOCK<T>, c + u * n + at, count);
         }
         lstm_block(lstm.data(), gates, COORDINATE + coordinate, coordinate, work,
-                   Cells<T>{cells, cells, nullptr, BLOCK<T>}, shown, [](int) {});
+                   Cells<T>{cells, cells, nullptr, BLOCK<T>}, shown, NOTHING);
         for (int u = 0; u < coordinate; u++) {
             give(h_new + u * n + at, shown + u * BLOCK<T>, count);
             give(c_new + u * n + at, cells + u * BLOCK<T>, count);
