@@ -1,5 +1,7 @@
 """Iterations of the cheap guarantee by the kernels of a CPU against the plain ones."""
 
+import dataclasses
+
 import pytest
 import torch
 
@@ -7,6 +9,7 @@ from sureprox.backends import cpu_certified
 from sureprox.fast import plain_steps
 from sureprox.optimizers import FISTA, ISTA, CertifiedCheap, GoMathL2O, Sure
 from sureprox.optimizers.cheap import SHARE
+from sureprox.optimizers.known import KnownGradient
 from sureprox.problems import LassoFamily, LogisticFamily
 from sureprox.problems.stacked import Points, Stacked
 
@@ -67,6 +70,29 @@ def test_every_turn_is_the_plain_one(name, m, n, dtype, factor):
     assert state.k >= SHARE
     if factor > 1 and m > 1:
         assert (state.rejected > 0).all()
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize(("m", "n"), [(30, 44), (33, 64), (7, 101)])
+def test_step_and_turn_in_one_kernel_are_the_two(m, n, dtype):
+    torch.manual_seed(0)
+    problem, x0 = sampled(m, n, dtype)
+    optimizer = CertifiedCheap(GoMathL2O().to(dtype))
+    with torch.no_grad():
+        state = optimizer.init(problem, x0)
+        for _ in range(SHARE + 2):
+            ours = cpu_certified.whole_turn(optimizer, problem, state)
+            inner = optimizer.optimizer.step(KnownGradient(problem, state.inner.x, state.g[:, 0]), state.inner)
+            theirs = both(optimizer, problem, state, inner)[0]
+            for mine, other in ((ours, theirs), (ours.inner, theirs.inner), (ours.fista, theirs.fista)):
+                for field in dataclasses.fields(mine):
+                    value = getattr(mine, field.name)
+                    if isinstance(value, torch.Tensor):
+                        assert torch.equal(value, getattr(other, field.name)), field.name
+            state = ours
+        assert state.k == SHARE + 2
+        assert cpu_certified.whole_turn(CertifiedCheap(ISTA()), problem, state) is None
+        assert cpu_certified.whole_turn(optimizer, problem.shifted(1.0), state) is None
 
 
 def test_where_it_applies():

@@ -7,7 +7,7 @@ what is used. Results agree with the plain step up to rounding, and do not depen
 """
 
 import ctypes
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -38,22 +38,29 @@ def _arguments(pointers: str, numbers: str) -> type[ctypes.Structure]:
 
 
 GO_MATH = (
-    "A b g shift lam step q_scale norms x v h c x_new v_new h_new c_new R Q B features weights",
+    "A b g shift lam step q_scale norms x v h c x_new v_new h_new c_new R Q B features weights turn",
     "batch m n hidden layers stride gradient_map softplus biases threads",
 )
 GRADIENT = ("A b x g weights", "batch m n threads")
 FORWARD = ("features h c out h_new c_new weights", "rows width hidden layers stride heads inner threads")
 
 
+def arguments(
+    layout: tuple[str, str], tensors: Mapping[str, Tensor | None], weights: Any = None, **numbers: int
+) -> ctypes.Structure:
+    """The struct of a kernel on contiguous tensors of one dtype, which must outlive it; None is a null pointer."""
+    pointers = {key: value.data_ptr() for key, value in tensors.items() if value is not None}
+    return _arguments(*layout)(**pointers, weights=weights, threads=torch.get_num_threads(), **numbers)
+
+
 def call(
     name: str, layout: tuple[str, str], tensors: Mapping[str, Tensor | None], weights: Sequence[Tensor], **numbers: int
 ) -> None:
-    """Call a kernel on contiguous tensors of one dtype; None is a null pointer, weights an array of pointers."""
+    """Call a kernel, see `arguments`; weights become an array of pointers."""
     kernels = library(build=False)
     assert kernels is not None
     array = (ctypes.c_void_p * len(weights))(*(w.data_ptr() for w in weights))
-    pointers = {key: value.data_ptr() for key, value in tensors.items() if value is not None}
-    made = _arguments(*layout)(**pointers, weights=ctypes.addressof(array), threads=torch.get_num_threads(), **numbers)
+    made = arguments(layout, tensors, ctypes.addressof(array), **numbers)
     getattr(kernels, name)(ctypes.byref(made))
 
 
@@ -125,7 +132,13 @@ def _stride(rows: int, size: int) -> int:
     return (-(-rows // line) | 1) * line
 
 
-def go_math_step(optimizer: GoMathL2O, problem: Problem, state: GoMathState) -> GoMathState | None:
+def go_math_step(
+    optimizer: GoMathL2O,
+    problem: Problem,
+    state: GoMathState,
+    then: Callable[[Tensor], ctypes.Structure] | None = None,
+) -> GoMathState | None:
+    """`then` makes, of the next x, the arguments of the turn that follows for each instance while its A is near."""
     x, network = state.x, optimizer.network
     if type(network) is not CoordinateNetwork or not suits(x, *x.shape):
         return None
@@ -144,6 +157,7 @@ def go_math_step(optimizer: GoMathL2O, problem: Problem, state: GoMathState) -> 
     new = {name: torch.empty_like(tensors["x"]) for name in ("x_new", "v_new", "R", "Q", "B")}
     new |= {f"{name}_new": memory_like(value) for name, value in memory.items()}
     new["features"] = x.new_empty(batch, 3, n)
+    turn = None if then is None else then(new["x_new"])
     call(
         f"go_math_{SUFFIX[x.dtype]}",
         GO_MATH,
@@ -158,6 +172,7 @@ def go_math_step(optimizer: GoMathL2O, problem: Problem, state: GoMathState) -> 
         gradient_map=list(GradientMap).index(optimizer.gradient_map),
         softplus=optimizer.activation is Activation.SOFTPLUS,
         biases=optimizer.biases,
+        **({} if turn is None else {"turn": ctypes.addressof(turn)}),
     )
     changed = {name.removesuffix("_new"): value for name, value in new.items()}
     changed |= {name: changed[name].mT for name in ("h", "c", "features")}

@@ -82,6 +82,7 @@ class CertifiedCheap(Optimizer[CheapState]):
         state = self._turn(problem, state)
         return self._judged(problem, state) if is_check(state.k) else state
 
+    @fast_where_possible
     def _turn(self, problem: Problem, state: CheapState) -> CheapState:
         """A step of the optimizer, or of restarted FISTA where it has been given up; in its turn also one of FISTA."""
         stack, inner = Stacked(problem, 1), state.inner

@@ -1,15 +1,18 @@
 // A step of GO-Math-L2O, and the coordinate network alone for the other learned optimizers.
 #pragma once
 #include "network.h"
+#include "turn.h"
 
 enum GradientMap { LHNOR, LH, STD };
 
 // Every tensor is contiguous: vectors (B, n), scalars (B), features (B, 3, n), memory (layers, hidden, stride).
-// A (B, m, n) and b (B, m), or A null and `g` the gradient; `shift` may be null.
+// A (B, m, n) and b (B, m), or A null and `g` the gradient; `shift` may be null. `turn`, if not null, is what follows for
+// each instance, of which x is x_new.
 template <class T> struct GoMath {
     const T *A, *b, *g, *shift, *lam, *step, *q_scale, *norms, *x, *v, *h, *c;
     T *x_new, *v_new, *h_new, *c_new, *R, *Q, *B, *features;
     const T* const* weights;
+    const Turn<T>* turn;
     int64_t batch, m, n, hidden, layers, stride, gradient_map, softplus, biases, threads;
 };
 
@@ -62,7 +65,7 @@ void go_math_block(const GoMath<T>& in, const Network<T>& network, int64_t i, co
 template <class T> void go_math(const GoMath<T>& in) {
     const Network<T> network(in.weights, 3, in.hidden, in.layers, in.biases ? 5 : 3, true);
     const int64_t padded = rounded_up(in.n, BLOCK<T>);
-    const int64_t pieces = in.A || in.batch >= 2 * in.threads ? 1 : padded / BLOCK<T>;  // tasks per instance
+    const int64_t pieces = in.A || in.turn || in.batch >= 2 * in.threads ? 1 : padded / BLOCK<T>;  // tasks per instance
     parallel_foreseen(in.batch * pieces, in.threads, [&](int64_t task, int64_t soon) {
         const int64_t i = task / pieces, piece = task % pieces, n = in.n;
         T* work = scratch<T, 1>(network.room() + 7 * BLOCK<T> + 2 * padded);
@@ -76,8 +79,10 @@ template <class T> void go_math(const GoMath<T>& in) {
             g = slope;
             if (soon < in.batch) upcoming = Upcoming(in.A + soon * in.m * n, in.m * n * int64_t(sizeof(T)));
         }
+        if (in.turn) upcoming = Upcoming(in.turn->A + i * in.turn->m * n, in.turn->m * n * int64_t(sizeof(T)));
         const int64_t first = pieces == 1 ? 0 : piece * BLOCK<T>, end = pieces == 1 ? n : first + 1;
         for (int64_t at = first; at < end; at += BLOCK<T>) go_math_block(in, network, i, g, at, work, upcoming);
+        if (in.turn) turn(*in.turn, i);
     });
 }
 

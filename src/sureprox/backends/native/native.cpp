@@ -1,7 +1,6 @@
 // The entry points: one for each step and precision.
 #include "go_math.h"
 #include "sure.h"
-#include "turn.h"
 
 template <class T> struct Gradient {
     const T *A, *b, *x;
