@@ -7,7 +7,7 @@ what is used. Results agree with the plain step up to rounding, and do not depen
 """
 
 import ctypes
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -38,22 +38,29 @@ def _arguments(pointers: str, numbers: str) -> type[ctypes.Structure]:
 
 
 GO_MATH = (
-    "A b g shift lam step q_scale norms x v h c x_new v_new h_new c_new R Q B features weights",
-    "batch m n hidden layers gradient_map softplus biases threads",
+    "A b g shift lam step q_scale norms x v h c x_new v_new h_new c_new R Q B features weights turn",
+    "batch m n hidden layers stride gradient_map softplus biases threads",
 )
 GRADIENT = ("A b x g weights", "batch m n threads")
-FORWARD = ("features h c out h_new c_new weights", "rows width hidden layers heads inner threads")
+FORWARD = ("features h c out h_new c_new weights", "rows width hidden layers stride heads inner threads")
+
+
+def arguments(
+    layout: tuple[str, str], tensors: Mapping[str, Tensor | None], weights: Any = None, **numbers: int
+) -> ctypes.Structure:
+    """The struct of a kernel on contiguous tensors of one dtype, which must outlive it; None is a null pointer."""
+    pointers = {key: value.data_ptr() for key, value in tensors.items() if value is not None}
+    return _arguments(*layout)(**pointers, weights=weights, threads=torch.get_num_threads(), **numbers)
 
 
 def call(
     name: str, layout: tuple[str, str], tensors: Mapping[str, Tensor | None], weights: Sequence[Tensor], **numbers: int
 ) -> None:
-    """Call a kernel on contiguous tensors of one dtype; None is a null pointer, weights an array of pointers."""
+    """Call a kernel, see `arguments`; weights become an array of pointers."""
     kernels = library(build=False)
     assert kernels is not None
     array = (ctypes.c_void_p * len(weights))(*(w.data_ptr() for w in weights))
-    pointers = {key: value.data_ptr() for key, value in tensors.items() if value is not None}
-    made = _arguments(*layout)(**pointers, weights=ctypes.addressof(array), threads=torch.get_num_threads(), **numbers)
+    made = arguments(layout, tensors, ctypes.addressof(array), **numbers)
     getattr(kernels, name)(ctypes.byref(made))
 
 
@@ -105,7 +112,33 @@ def in_dtype(weights: list[Tensor], dtype: torch.dtype) -> list[Tensor]:
     return [w if w.dtype == dtype and w.is_contiguous() else w.detach().to(dtype).contiguous() for w in weights]
 
 
-def go_math_step(optimizer: GoMathL2O, problem: Problem, state: GoMathState) -> GoMathState | None:
+def unit_rows(memory: Tensor) -> Tensor:
+    """(layers, rows, hidden) as (layers, hidden, rows) in the layout of the kernels, copied only if it is another."""
+    turned = memory.detach().mT
+    hidden, rows = turned.shape[1:]
+    stride = _stride(rows, memory.element_size())
+    return turned if turned.stride() == (hidden * stride, stride, 1) else memory_like(turned).copy_(turned)
+
+
+def memory_like(turned: Tensor) -> Tensor:
+    """Room for (layers, hidden, rows) in the layout of the kernels."""
+    layers, hidden, rows = turned.shape
+    return turned.new_empty(layers, hidden, _stride(rows, turned.element_size()))[:, :, :rows]
+
+
+def _stride(rows: int, size: int) -> int:
+    """From unit to unit an odd number of cache lines, so that the units do not compete for the same place in it."""
+    line = 64 // size
+    return (-(-rows // line) | 1) * line
+
+
+def go_math_step(
+    optimizer: GoMathL2O,
+    problem: Problem,
+    state: GoMathState,
+    then: Callable[[Tensor], ctypes.Structure] | None = None,
+) -> GoMathState | None:
+    """`then` makes, of the next x, the arguments of the turn that follows for each instance while its A is near."""
     x, network = state.x, optimizer.network
     if type(network) is not CoordinateNetwork or not suits(x, *x.shape):
         return None
@@ -113,15 +146,18 @@ def go_math_step(optimizer: GoMathL2O, problem: Problem, state: GoMathState) -> 
     if parts is None:
         return None
     batch, n = x.shape
+    memory = {"h": unit_rows(state.h), "c": unit_rows(state.c)}
     tensors = {
         **parts,
         "step": state.step_size.contiguous(),
         "q_scale": state.step_size**optimizer.q_power,
-        **{name: getattr(state, name).contiguous() for name in ("norms", "x", "v", "h", "c")},
+        **{name: getattr(state, name).contiguous() for name in ("norms", "x", "v")},
+        **memory,
     }
     new = {name: torch.empty_like(tensors["x"]) for name in ("x_new", "v_new", "R", "Q", "B")}
-    new |= {"h_new": torch.empty_like(tensors["h"]), "c_new": torch.empty_like(tensors["c"])}
+    new |= {f"{name}_new": memory_like(value) for name, value in memory.items()}
     new["features"] = x.new_empty(batch, 3, n)
+    turn = None if then is None else then(new["x_new"])
     call(
         f"go_math_{SUFFIX[x.dtype]}",
         GO_MATH,
@@ -132,12 +168,15 @@ def go_math_step(optimizer: GoMathL2O, problem: Problem, state: GoMathState) -> 
         n=n,
         hidden=network.hidden,
         layers=network.layers,
+        stride=memory["h"].stride(1),
         gradient_map=list(GradientMap).index(optimizer.gradient_map),
         softplus=optimizer.activation is Activation.SOFTPLUS,
         biases=optimizer.biases,
+        **({} if turn is None else {"turn": ctypes.addressof(turn)}),
     )
     changed = {name.removesuffix("_new"): value for name, value in new.items()}
-    return replace(state, k=state.k + 1, **changed | {"features": new["features"].mT})
+    changed |= {name: changed[name].mT for name in ("h", "c", "features")}
+    return replace(state, k=state.k + 1, **changed)
 
 
 def rows_of(parts: dict[str, Tensor | None]) -> int:
@@ -155,9 +194,9 @@ def network_forward(
     if network.embed is not None:
         weight, bias = in_dtype([network.embed.weight, network.embed.bias], features.dtype)
         signal = functional.elu(torch.addmm(bias, signal, weight.mT))
-    tensors = {"features": signal.mT.contiguous(), "h": h.contiguous(), "c": c.contiguous()}
+    tensors = {"features": signal.mT.contiguous(), "h": unit_rows(h), "c": unit_rows(c)}
     out = signal.new_empty(len(network.names), batch * n)
-    new = {"out": out, "h_new": torch.empty_like(tensors["h"]), "c_new": torch.empty_like(tensors["c"])}
+    new = {"out": out, "h_new": memory_like(tensors["h"]), "c_new": memory_like(tensors["c"])}
     call(
         f"forward_{SUFFIX[features.dtype]}",
         FORWARD,
@@ -167,11 +206,12 @@ def network_forward(
         width=signal.shape[1],
         hidden=network.hidden,
         layers=network.layers,
+        stride=tensors["h"].stride(1),
         heads=len(network.names),
         inner=network.inner is not None,
     )
     outputs = dict(zip(network.names, out.view(-1, batch, n).unbind(0), strict=True))
-    return outputs, new["h_new"], new["c_new"]
+    return outputs, new["h_new"].mT, new["c_new"].mT
 
 
 def one_read_gradient(problem: Problem, x: Tensor) -> Tensor | None:

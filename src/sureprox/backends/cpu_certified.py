@@ -1,15 +1,20 @@
 """Certified iterations on a CPU by compiled kernels, for LASSO problems with one A per instance (see cpu.py)."""
 
+import ctypes
 from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from sureprox.backends.cpu import SUFFIX, call, suits
+from sureprox.backends.cpu import SUFFIX, arguments, call, go_math_step, suits
 from sureprox.fast import offer
 from sureprox.optimizers.base import State
 from sureprox.optimizers.certified import Certified, CertifiedState
+from sureprox.optimizers.cheap import SHARE, CertifiedCheap, CheapState
+from sureprox.optimizers.go_math_l2o import GoMathL2O, GoMathState
+from sureprox.optimizers.known import KnownGradient
+from sureprox.optimizers.tracks import Tracks
 from sureprox.problems import L1, LeastSquares, Problem
 from sureprox.problems.stacked import Comparison, Points, Stacked
 
@@ -21,6 +26,12 @@ FOLLOW = (
 )
 AHEAD = ("A b x before momentum z there g weights", "batch points m n threads")
 COMPARE = ("x z base_x base_z g best_x best_z L lam above curvature move weights", "batch points m n threads")
+TURN = (
+    "A b lam x from_x from_z g best_x best_z step_size gained origin track_x track_z y zy t track_g weight track idle "
+    "rejected z g_new best_x_new best_z_new gained_new origin_new now track_x_new track_z_new y_new zy_new t_new "
+    "track_g_new weight_new step_size_new track_new idle_new rejected_new weights",
+    "batch m n fista threads",
+)
 MOST_POINTS = 3  # as in certified.h
 
 
@@ -59,6 +70,65 @@ def followed(optimizer: Certified, stack: Stacked, state: CertifiedState, inner:
     moved = {"x": new.pop("track_x"), "z": new.pop("track_z"), **{name: new.pop(name) for name in ("y", "zy", "t")}}
     changed: dict[str, Any] = {"x": new.pop("best_x"), "z": new.pop("best_z"), **new}
     return replace(state, k=state.k + 1, tracks=replace(tracks, **moved), inner=inner, **changed)
+
+
+class _Turn:
+    """The tensors of a turn in which the optimizer steps to x, and the state after it."""
+
+    def __init__(self, problem: Problem, state: CheapState, x: Tensor) -> None:
+        f, r, self.fista, self.state = problem.f, problem.r, (state.k + 1) % SHARE == 0, state
+        assert isinstance(f, LeastSquares)
+        assert isinstance(r, L1)
+        kept = {"best_x": state.x, "best_z": state.z, "g": state.g, "step_size": state.step_size}
+        kept |= {name: getattr(state, name) for name in ("gained", "origin", "track", "idle")}
+        if self.fista:
+            tracks = state.fista
+            kept |= {"track_x": tracks.x, "track_z": tracks.z, "y": tracks.y, "zy": tracks.zy, "t": tracks.t}
+            kept |= {"track_g": state.fista_g, "weight": state.weight, "rejected": state.rejected}
+        parts = {"A": f.A, "b": f.b, "lam": r.lam.expand(len(x)), "x": x}
+        parts |= {"from_x": state.inner.x, "from_z": state.inner_z}
+        given = {name: value.detach().contiguous() for name, value in (parts | kept).items()}
+        self.new = {name: torch.empty_like(given[name]) for name in kept}
+        made = {"z": torch.empty_like(given["best_z"]), "now": torch.empty_like(given["origin"])}
+        self.tensors: dict[str, Tensor | None] = {**given, **made, **{f"{k}_new": v for k, v in self.new.items()}}
+        self.sizes = {"batch": len(x), "m": f.m, "n": x.shape[1], "fista": int(self.fista)}
+
+    def after(self, inner: State) -> CheapState:
+        new = self.new
+        changed: dict[str, Any] = {"inner": inner, "inner_z": self.tensors["z"], "now": self.tensors["now"]}
+        changed |= {"x": new["best_x"], "z": new["best_z"]}
+        changed |= {name: new[name] for name in ("g", "gained", "origin", "track", "idle")}
+        if self.fista:
+            changed |= {name: new[name] for name in ("weight", "rejected", "step_size")} | {"fista_g": new["track_g"]}
+            changed["fista"] = Tracks(new["track_x"], new["track_z"], new["y"], new["zy"], new["t"])
+        return replace(self.state, k=self.state.k + 1, **changed)
+
+
+def turned(
+    optimizer: CertifiedCheap, stack: Stacked, state: CheapState, base: Points, g: Tensor, inner: State
+) -> CheapState | None:
+    if state.any_up or not _suits(stack.problem, 1, inner.x):
+        return None
+    turn = _Turn(stack.problem, state, inner.x)
+    call(f"turn_{SUFFIX[inner.x.dtype]}", TURN, turn.tensors, (), **turn.sizes)
+    return turn.after(inner)
+
+
+def whole_turn(optimizer: CertifiedCheap, problem: Problem, state: CheapState) -> CheapState | None:
+    """Step and turn in one kernel: while the network of an instance is computed, its A comes near."""
+    inner, turns = state.inner, []
+    if state.any_up or type(optimizer.optimizer) is not GoMathL2O or not isinstance(inner, GoMathState):
+        return None
+    if not _suits(problem, 1, state.x):
+        return None
+
+    def then(x: Tensor) -> ctypes.Structure:
+        turns.append(_Turn(problem, state, x))
+        return arguments(TURN, turns[0].tensors, **turns[0].sizes)
+
+    known = KnownGradient(problem, inner.x, state.g[:, 0])
+    stepped = go_math_step(optimizer.optimizer, known, inner, then)
+    return None if stepped is None else turns[0].after(stepped)
 
 
 def ahead(stack: Stacked, x: Tensor, before: Tensor, momentum: Tensor) -> tuple[Tensor, Tensor, Tensor] | None:
@@ -102,5 +172,7 @@ def _suits(problem: Problem, points: int, x: Tensor, *, shifted: bool = False) -
 
 
 offer(Certified, "_followed", followed)
+offer(CertifiedCheap, "_followed", turned)
+offer(CertifiedCheap, "_turn", whole_turn)
 offer(Stacked, "ahead", ahead)
 offer(Stacked, "compare", compare)

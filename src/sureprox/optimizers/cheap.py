@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from sureprox.fast import fast_where_possible
 from sureprox.optimizers.base import Optimizer, State
 from sureprox.optimizers.guaranteed import TRACKS, GuaranteedState, Track, beginning, best_of, common, is_check
 from sureprox.optimizers.known import KnownGradient
@@ -24,6 +25,7 @@ class CheapState(GuaranteedState):
     inner_z: Tensor  # image of inner.x
     g: Tensor  # (B, 1, n) gradient at inner.x; no longer kept up once any instance has been given up
     fista: Tracks  # the track that carries the bound
+    fista_g: Tensor  # (B, 1, n) gradient where it goes on from
     fallback: Tracks  # restarted FISTA, where the optimizer has been given up
     given_up: Tensor  # (B,) bool
     any_up: bool  # whether any instance has been given up, and whether any has not: known without waiting for the
@@ -58,12 +60,14 @@ class CertifiedCheap(Optimizer[CheapState]):
     ) -> CheapState:
         begun = beginning(problem, x0, step_size)
         x, z, step = begun.x, begun.z, begun.step_size
+        g = Stacked(problem, 1).grad(z.unsqueeze(1))
         return CheapState(
             **common(begun),
             inner=self.optimizer.init(problem, x.clone(), generator=generator, step_size=step),
             inner_z=z,
-            g=Stacked(problem, 1).grad(z.unsqueeze(1)),
+            g=g,
             fista=started(x, z, 1),
+            fista_g=g,
             fallback=started(x, z, 1),
             given_up=torch.zeros_like(step, dtype=torch.bool),
             any_up=False,
@@ -76,12 +80,11 @@ class CertifiedCheap(Optimizer[CheapState]):
 
     def step(self, problem: Problem, state: CheapState) -> CheapState:
         state = self._turn(problem, state)
-        if state.k % SHARE == 0:
-            state = self._fista_step(problem, state)
         return self._judged(problem, state) if is_check(state.k) else state
 
+    @fast_where_possible
     def _turn(self, problem: Problem, state: CheapState) -> CheapState:
-        """A step of the optimizer, or of restarted FISTA where it has been given up."""
+        """A step of the optimizer, or of restarted FISTA where it has been given up; in its turn also one of FISTA."""
         stack, inner = Stacked(problem, 1), state.inner
         up = state.given_up.view(-1, 1, 1)
         base = Points(inner.x.unsqueeze(1), state.inner_z.unsqueeze(1))
@@ -92,7 +95,16 @@ class CertifiedCheap(Optimizer[CheapState]):
         if state.any_on:
             # what it makes of the gradient of a track is lost: those instances have been given up
             inner = self.optimizer.step(KnownGradient(problem, inner.x, g[:, 0].clone()), inner)
-        moved = inner.x.unsqueeze(1)
+        return self._followed(stack, state, base, g, inner)
+
+    @fast_where_possible
+    def _followed(self, stack: Stacked, state: CheapState, base: Points, g: Tensor, inner: State) -> CheapState:
+        """The state after a turn from `base` with gradients g there, in which the optimizer has stepped to `inner`."""
+        after = self._compared(stack, state, base, g, inner)
+        return self._fista_step(stack, after) if after.k % SHARE == 0 else after
+
+    def _compared(self, stack: Stacked, state: CheapState, base: Points, g: Tensor, inner: State) -> CheapState:
+        up, moved = state.given_up.view(-1, 1, 1), inner.x.unsqueeze(1)
         if state.any_up:
             moved = torch.where(up, stack.proximal_step(base.x, g, state.step_size), moved)
         if state.any_up:
@@ -128,11 +140,12 @@ class CertifiedCheap(Optimizer[CheapState]):
             now=best.above[:, 0],
         )
 
-    def _fista_step(self, problem: Problem, state: CheapState) -> CheapState:
-        stack, base, L = Stacked(problem, 1), state.fista.bases, 1 / state.step_size
-        g = stack.grad(base.z)
+    def _fista_step(self, stack: Stacked, state: CheapState) -> CheapState:
+        base, L, g = state.fista.bases, 1 / state.step_size, state.fista_g
         moved = stack.proximal_step(base.x, g, state.step_size)
-        new = Points(moved, stack.image(moved))
+        pace = state.fista.pace(moved, 1)
+        z, there, g_next = stack.ahead(moved, state.fista.z, pace[1])
+        new = Points(moved, z)
         seen = stack.compare(new, base, g, Points(state.x.unsqueeze(1), state.z.unsqueeze(1)), L)
         best = best_of(state, new, seen)
         L_next, accepted = raised(L, seen.curvature)
@@ -145,7 +158,8 @@ class CertifiedCheap(Optimizer[CheapState]):
             rejected=state.rejected + ~accepted[:, 0],
             weight=torch.where(accepted[:, 0], state.fista.t[:, 0].square() / L, state.weight),
             idle=torch.where(best.better, 0, state.idle),
-            fista=state.fista.advanced(new, accepted, 1),
+            fista=state.fista.moved(new, there, accepted, pace),
+            fista_g=torch.where(accepted.unsqueeze(2), g_next, g),
             gained=state.gained + best.drop,
             origin=state.origin + best.drop,
             now=state.now + best.drop,

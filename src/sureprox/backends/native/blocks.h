@@ -2,9 +2,11 @@
 #pragma once
 #include "parallel.h"
 
-// Four rows of W s + b at a time: weights as (group, input, 4), biases as (group, 4).
-template <class T, class Finish>
-INLINE void groups_of_four(const T* weights, const T* bias, int groups, int inputs, const T* signal, Finish finish) {
+// Four rows of W s + b at a time: weights as (group, input, 4), biases as (group, 4). `meanwhile(u, k)` is called for
+// every input k of group u.
+template <class T, class Finish, class Meanwhile>
+INLINE void groups_of_four(const T* weights, const T* bias, int groups, int inputs, const T* signal, Finish finish,
+                           const Meanwhile& meanwhile) {
     for (int u = 0; u < groups; u++) {
         Vec<T> sum[4][VECTORS];
         for (int q = 0; q < 4; q++)
@@ -16,41 +18,55 @@ INLINE void groups_of_four(const T* weights, const T* bias, int groups, int inpu
             for (int v = 0; v < VECTORS; v++) in[v] = load(s + v * LANES<T>);
             for (int q = 0; q < 4; q++)
                 for (int v = 0; v < VECTORS; v++) sum[q][v] += w[q] * in[v];
+            meanwhile(u, k);
         }
         finish(u, sum);
     }
 }
 
+constexpr auto NOTHING = [](int, int) {};
+
 // What the gates are multiplied with before 2^gate is taken: e^-i, e^-f, e^-2g, e^-o.
 template <class T> constexpr T GATE[4] = {T(-LOG2E), T(-LOG2E), T(-2 * LOG2E), T(-LOG2E)};
 
-// c+ = sigmoid(f) c + sigmoid(i) tanh(g), h+ = sigmoid(o) tanh(c+), from gates scaled as above; two divisions.
-template <class T> INLINE void cell(Vec<T> i, Vec<T> f, Vec<T> g, Vec<T> o, Vec<T>& c, Vec<T>& h) {
+// c+ = sigmoid(f) c + sigmoid(i) tanh(g), h+ = sigmoid(o) tanh(c+) of G vectors, from gates i, f, g, o scaled as above;
+// two divisions each. The gates are lost.
+template <class T, int G> INLINE void cells(Vec<T> (&gates)[4][G], Vec<T> (&c)[G], Vec<T> (&h)[G]) {
     const T one = 1;
-    Vec<T> ei = exp2<T>(i), ef = exp2<T>(f), eg = exp2<T>(g), eo = exp2<T>(o);
-    Vec<T> both = (one + ei) * (one + eg), forget = one + ef;
-    c = (c * both + (one - eg) * forget) / (both * forget);
-    Vec<T> ec = exp2<T>(c * T(-2 * LOG2E));
-    h = (one - ec) / ((one + eo) * (one + ec));
+    Vec<T> ec[G];
+    for (int q = 0; q < 4; q++) exp2_of<G>(gates[q]);
+    for (int g = 0; g < G; g++) {
+        const Vec<T> both = (one + gates[0][g]) * (one + gates[2][g]), forget = one + gates[1][g];
+        c[g] = over<T>(c[g] * both + (one - gates[2][g]) * forget, both * forget);
+    }
+    for (int g = 0; g < G; g++) ec[g] = c[g] * T(-2 * LOG2E);
+    exp2_of<G>(ec);
+    for (int g = 0; g < G; g++) h[g] = over<T>(one - ec[g], (one + gates[3][g]) * (one + ec[g]));
 }
 
-// gates = W [signal, h], units as groups of four; c (hidden, BLOCK) is overwritten, h goes to `out`. `soon`: (hidden,
-// BLOCK) numbers each that will be needed next, brought near meanwhile.
-template <class T>
-inline void lstm_block(
-    const T* weights, const T* bias, int inputs, int hidden, const T* signal, T* c, T* out, const T* const (&soon)[4]) {
+// Memory of an LSTM, a row for each unit, `stride` apart; c_new may be c, and h_new null.
+template <class T> struct Cells {
+    const T* c;
+    T *c_new, *h_new;
+    int64_t stride;
+};
+
+// gates = W [signal, h], units as groups of four; the next h goes to `out` (hidden, BLOCK) as well. `meanwhile` as
+// above.
+template <class T, class Meanwhile>
+inline void lstm_block(const T* weights, const T* bias, int inputs, int hidden, const T* signal, const Cells<T>& kept,
+                       T* out, const Meanwhile& meanwhile) {
     groups_of_four<T>(weights, bias, hidden, inputs, signal, [&](int u, Vec<T>(&gate)[4][VECTORS]) IN_PLACE {
+        Vec<T> c[VECTORS], h[VECTORS];
+        for (int v = 0; v < VECTORS; v++) c[v] = load(kept.c + u * kept.stride + v * LANES<T>);
+        cells<T, VECTORS>(gate, c, h);
         for (int v = 0; v < VECTORS; v++) {
-            const int64_t at = u * BLOCK<T> + v * LANES<T>;
-            Vec<T> memory = load(c + at), h;
-            cell<T>(gate[0][v], gate[1][v], gate[2][v], gate[3][v], memory, h);
-            store(c + at, memory);
-            store(out + at, h);
+            store(kept.c_new + u * kept.stride + v * LANES<T>, c[v]);
+            store(out + u * BLOCK<T> + v * LANES<T>, h[v]);
         }
-        for (const T* memory : soon)
-            for (size_t line = 0; line < BLOCK<T> * sizeof(T); line += 64)
-                __builtin_prefetch((const char*)(memory + u * BLOCK<T>) + line);
-    });
+        if (kept.h_new)
+            for (int v = 0; v < VECTORS; v++) store(kept.h_new + u * kept.stride + v * LANES<T>, h[v]);
+    }, meanwhile);
 }
 
 // rows of W s + b, optionally relu, to `out`; there is room for a multiple of four rows
@@ -62,7 +78,7 @@ inline void linear_block(const T* weights, const T* bias, int rows, int inputs, 
                 Vec<T> s = sum[q][v];
                 store(out + (4 * u + q) * BLOCK<T> + v * LANES<T>, relu ? upper<T>(s, Vec<T>{}) : s);
             }
-    });
+    }, NOTHING);
 }
 
 // W_ih (4 hidden, inputs), W_hh (4 hidden, hidden) and the sum of two biases, as `lstm_block` wants them

@@ -144,6 +144,21 @@ template <class T> void ahead(const Ahead<T>& in) {
     });
 }
 
+// A FISTA track of one instance and what it becomes: to x and on to y where the step is taken, else it stays
+template <class T> struct Moving {
+    const T *x, *z, *y, *zy, *g;
+    T *x_new, *z_new, *y_new, *zy_new, *g_new;
+
+    void to(bool taken, const T* here, const T* image, const T* there, const T* slope, T momentum, int64_t n, int64_t m) {
+        sweep<T>(n, [&](int64_t j, int64_t count) IN_PLACE {
+            const Vec<T> point = some(here + j, count), gone = some(x + j, count);
+            put(y_new + j, taken ? point + momentum * (point - gone) : some(y + j, count), count);
+        });
+        std::memcpy(x_new, taken ? here : x, n * sizeof(T)), std::memcpy(g_new, taken ? slope : g, n * sizeof(T));
+        std::memcpy(z_new, taken ? image : z, m * sizeof(T)), std::memcpy(zy_new, taken ? there : zy, m * sizeof(T));
+    }
+};
+
 template <class T> struct Follow {  // tracks (batch, T, .), g (batch, K, n), marks (batch, 5)
     const T *A, *b, *lam, *inner_x_new, *inner_x, *inner_z, *y, *zy, *g, *track_x, *track_z, *t;
     const T *best_x, *best_z, *step_size, *above, *weight;
@@ -221,15 +236,9 @@ template <class T> void follow(const Follow<T>& in, int64_t i) {
         every = every && taken;
         if (p == 0) initial = taken;
         if (std::isfinite(curvature)) highest = std::max(highest, curvature);
-        const T *here = x + k * padded, *old = in.track_x + at;
-        sweep<T>(n, [&](int64_t j, int64_t count) IN_PLACE {
-            const Vec<T> point = some(here + j, count), gone = some(old + j, count);
-            put(in.y_new + at + j, taken ? point + momentum[k] * (point - gone) : some(in.y + at + j, count), count);
-        });
-        std::memcpy(in.track_x_new + at, taken ? here : old, n * sizeof(T));
-        std::memcpy(in.g_new + (i * K + k) * n, taken ? g + k * padded : in.g + (i * K + k) * n, n * sizeof(T));
-        std::memcpy(in.track_z_new + row, taken ? z + k * m : in.track_z + row, m * sizeof(T));
-        std::memcpy(in.zy_new + row, taken ? there + k * m : in.zy + row, m * sizeof(T));
+        Moving<T>{in.track_x + at, in.track_z + row, in.y + at, in.zy + row, in.g + (i * K + k) * n, in.track_x_new + at,
+                  in.track_z_new + row, in.y_new + at, in.zy_new + row, in.g_new + (i * K + k) * n}
+            .to(taken, x + k * padded, z + k * m, there + k * m, g + k * padded, momentum[k], n, m);
         in.t_new[i * F + p] = taken ? pace[p] : in.t[i * F + p];
     }
     const T start = in.t[i * F];

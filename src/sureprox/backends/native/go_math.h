@@ -1,23 +1,27 @@
 // A step of GO-Math-L2O, and the coordinate network alone for the other learned optimizers.
 #pragma once
 #include "network.h"
+#include "turn.h"
 
 enum GradientMap { LHNOR, LH, STD };
 
-// Every tensor is contiguous: vectors (B, n), scalars (B), features (B, 3, n), memory (layers, B n, hidden).
-// A (B, m, n) and b (B, m), or A null and `g` the gradient; `shift` may be null.
+// Every tensor is contiguous: vectors (B, n), scalars (B), features (B, 3, n), memory (layers, hidden, stride).
+// A (B, m, n) and b (B, m), or A null and `g` the gradient; `shift` may be null. `turn`, if not null, is what follows for
+// each instance, of which x is x_new.
 template <class T> struct GoMath {
     const T *A, *b, *g, *shift, *lam, *step, *q_scale, *norms, *x, *v, *h, *c;
     T *x_new, *v_new, *h_new, *c_new, *R, *Q, *B, *features;
     const T* const* weights;
-    int64_t batch, m, n, hidden, layers, gradient_map, softplus, biases, threads;
+    const Turn<T>* turn;
+    int64_t batch, m, n, hidden, layers, stride, gradient_map, softplus, biases, threads;
 };
 
 template <class T> Vec<T> activated(Vec<T> v, bool soft) { return soft ? softplus<T>(v) : sigmoid<T>(v); }
 
 // x+ = prox_{r,R}(x - R g - Q v - b1), v+ = (1 - B) G + B v - b2 for one block from coordinate `at` on
 template <class T>
-void go_math_block(const GoMath<T>& in, const Network<T>& network, int64_t i, const T* g, int64_t at, T* work) {
+void go_math_block(const GoMath<T>& in, const Network<T>& network, int64_t i, const T* g, int64_t at, T* work,
+                   Upcoming& upcoming) {
     const int64_t n = in.n, from = i * n + at, count = std::min<int64_t>(n - at, BLOCK<T>);
     const T lam = in.lam[i], floor = T(1e-20);
     T* network_work = work;
@@ -37,7 +41,7 @@ void go_math_block(const GoMath<T>& in, const Network<T>& network, int64_t i, co
         store(network_work + 2 * BLOCK<T> + k, (slope + kink) / in.norms[3 * i + 2]);
     }
     for (int k = 0; k < 3; k++) give(in.features + (3 * i + k) * n + at, network_work + k * BLOCK<T>, count);
-    const T* out = network.block(network_work, in.h, in.c, in.h_new, in.c_new, in.batch * n, from, count);
+    const T* out = network.block(network_work, {in.h, in.c, in.h_new, in.c_new, in.stride}, from, count, upcoming);
     const bool soft = in.softplus;
     const T r_scale = (soft ? 1 : 2) * in.step[i], q_scale = (soft ? 10 : 2) * in.q_scale[i];
     for (int k = 0; k < BLOCK<T>; k += LANES<T>) {
@@ -61,29 +65,33 @@ void go_math_block(const GoMath<T>& in, const Network<T>& network, int64_t i, co
 template <class T> void go_math(const GoMath<T>& in) {
     const Network<T> network(in.weights, 3, in.hidden, in.layers, in.biases ? 5 : 3, true);
     const int64_t padded = rounded_up(in.n, BLOCK<T>);
-    const int64_t pieces = in.A || in.batch >= 2 * in.threads ? 1 : padded / BLOCK<T>;  // tasks per instance
-    parallel(in.batch * pieces, in.threads, [&](int64_t task) {
+    const int64_t pieces = in.A || in.turn || in.batch >= 2 * in.threads ? 1 : padded / BLOCK<T>;  // tasks per instance
+    parallel_foreseen(in.batch * pieces, in.threads, [&](int64_t task, int64_t soon) {
         const int64_t i = task / pieces, piece = task % pieces, n = in.n;
         T* work = scratch<T, 1>(network.room() + 7 * BLOCK<T> + 2 * padded);
         const T* g = in.g ? in.g + i * n : nullptr;
+        Upcoming upcoming;
         if (in.A) {
             T *x = work + network.room() + 7 * BLOCK<T>, *slope = x + padded;
             std::memset(x, 0, padded * sizeof(T));
             for (int64_t j = 0; j < n; j++) x[j] = in.x[i * n + j] + (in.shift ? in.shift[i * n + j] : 0);
             gradient(in.A + i * in.m * n, in.b + i * in.m, x, slope, in.m, n);
             g = slope;
+            if (soon < in.batch) upcoming = Upcoming(in.A + soon * in.m * n, in.m * n * int64_t(sizeof(T)));
         }
+        if (in.turn) upcoming = Upcoming(in.turn->A + i * in.turn->m * n, in.turn->m * n * int64_t(sizeof(T)));
         const int64_t first = pieces == 1 ? 0 : piece * BLOCK<T>, end = pieces == 1 ? n : first + 1;
-        for (int64_t at = first; at < end; at += BLOCK<T>) go_math_block(in, network, i, g, at, work);
+        for (int64_t at = first; at < end; at += BLOCK<T>) go_math_block(in, network, i, g, at, work, upcoming);
+        if (in.turn) turn(*in.turn, i);
     });
 }
 
-// features (F, rows), outputs (heads, rows), memory (layers, rows, hidden)
+// features (F, rows), outputs (heads, rows), memory (layers, hidden, stride)
 template <class T> struct Forward {
     const T *features, *h, *c;
     T *out, *h_new, *c_new;
     const T* const* weights;
-    int64_t rows, width, hidden, layers, heads, inner, threads;
+    int64_t rows, width, hidden, layers, stride, heads, inner, threads;
 };
 
 template <class T> void forward(const Forward<T>& in) {
@@ -91,11 +99,12 @@ template <class T> void forward(const Forward<T>& in) {
     constexpr int64_t SHARE = 16;  // blocks per task
     parallel(rounded_up(in.rows, SHARE * BLOCK<T>) / (SHARE * BLOCK<T>), in.threads, [&](int64_t task) {
         T* work = scratch<T, 1>(network.room());
+        Upcoming nothing;
         const int64_t end = std::min(in.rows, (task + 1) * SHARE * BLOCK<T>);
         for (int64_t at = task * SHARE * BLOCK<T>; at < end; at += BLOCK<T>) {
             const int64_t count = std::min<int64_t>(end - at, BLOCK<T>);
             for (int k = 0; k < in.width; k++) take(work + k * BLOCK<T>, in.features + k * in.rows + at, count);
-            const T* out = network.block(work, in.h, in.c, in.h_new, in.c_new, in.rows, at, count);
+            const T* out = network.block(work, {in.h, in.c, in.h_new, in.c_new, in.stride}, at, count, nothing);
             for (int k = 0; k < in.heads; k++) give(in.out + k * in.rows + at, out + k * BLOCK<T>, count);
         }
     });

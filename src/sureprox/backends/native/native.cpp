@@ -1,5 +1,4 @@
 // The entry points: one for each step and precision.
-#include "certified.h"
 #include "go_math.h"
 #include "sure.h"
 
@@ -34,6 +33,8 @@ void compare_float(const Compare<float>* in) { compare(*in); }
 void compare_double(const Compare<double>* in) { compare(*in); }
 void follow_float(const Follow<float>* in) { follow(*in); }
 void follow_double(const Follow<double>* in) { follow(*in); }
+void turn_float(const Turn<float>* in) { turn(*in); }
+void turn_double(const Turn<double>* in) { turn(*in); }
 void gradient_float(const Gradient<float>* in) { gradients(*in); }
 void gradient_double(const Gradient<double>* in) { gradients(*in); }
 }

@@ -1,6 +1,7 @@
 // The coordinate network, a block of coordinates at a time.
 #pragma once
-#include "rows.h"
+#include "blocks.h"
+#include "memory.h"
 
 // heads(relu(inner(LSTM(features)))); inner may be missing
 template <class T> struct Network {
@@ -37,25 +38,39 @@ template <class T> struct Network {
                            rounded_up(heads, 4));
     }
 
-    // Memory h, c, h_new, c_new: (layers, rows, hidden), `count` rows from `at` on. work: features (F, BLOCK) in its
-    // first rows; returns the outputs (heads, BLOCK).
-    T* block(T* work, const T* h, const T* c, T* h_new, T* c_new, int64_t rows, int64_t at, int64_t count) const {
-        T* signal = work;
-        T* cells = work + BLOCK<T> * (features + hidden + int64_t(2) * hidden * layers);
+    // `count` coordinates from `at` on; `upcoming` is brought near meanwhile.
+    // work: features (F, BLOCK) in its first rows; returns the outputs (heads, BLOCK).
+    T* block(T* work, const Memory<T>& memory, int64_t at, int64_t count, Upcoming& upcoming) const {
+        const bool whole = count == BLOCK<T>;  // else its memory is copied, since a whole block of it is read and written
+        T *signal = work, *room = work + BLOCK<T> * (features + hidden + int64_t(2) * hidden * layers);
         for (int l = 0; l < layers; l++) {
             const int inputs = l ? hidden : features;
-            T* next = signal + BLOCK<T> * (inputs + hidden);
-            const int64_t from = (l * rows + at) * hidden;
-            take_rows(signal + inputs * BLOCK<T>, h + from, hidden, count);
-            take_rows(cells, c + from, hidden, count);
-            const int64_t after = from + BLOCK<T> * hidden;
+            const int64_t from = l * hidden * memory.stride + at, stride = memory.stride;
+            T *old = signal + BLOCK<T> * inputs, *next = old + BLOCK<T> * hidden;
+            Cells<T> kept{memory.c + from, memory.c_new + from, memory.h_new + from, stride};
+            for (int u = 0; u < hidden; u++) take(old + u * BLOCK<T>, memory.h + from + u * stride, count);
+            if (!whole) {
+                for (int u = 0; u < hidden; u++) take(room + u * BLOCK<T>, kept.c + u * stride, count);
+                kept = {room, room, nullptr, BLOCK<T>};
+            }
+            // The block after this one; the line in which it begins was needed for this one already
+            const char* soon[4] = {(const char*)(memory.h + from + BLOCK<T>), (const char*)(memory.c + from + BLOCK<T>),
+                                   (const char*)(memory.h_new + from + BLOCK<T>),
+                                   (const char*)(memory.c_new + from + BLOCK<T>)};
             lstm_block(lstm.data() + weights_before(l), lstm_bias.data() + 4 * hidden * l, inputs + hidden, hidden,
-                       signal, cells, next, {h + after, c + after, h_new + after, c_new + after});
-            give_rows(h_new + from, next, hidden, count);
-            give_rows(c_new + from, cells, hidden, count);
+                       signal, kept, next, [&](int u, int k) IN_PLACE {
+                           constexpr int LINES = (BLOCK<T> * sizeof(T) + 63) / 64;
+                           if (k < 4 * LINES)
+                               __builtin_prefetch(soon[k / LINES] + u * stride * sizeof(T) + k % LINES * 64 + 63);
+                           upcoming.line();
+                       });
+            for (int u = 0; !whole && u < hidden; u++) {
+                give(memory.h_new + from + u * stride, next + u * BLOCK<T>, count);
+                give(memory.c_new + from + u * stride, room + u * BLOCK<T>, count);
+            }
             signal = next;
         }
-        T* out = cells + BLOCK<T> * hidden;
+        T* out = room + BLOCK<T> * hidden;
         if (inner) {
             linear_block(inner_weight.data(), inner_bias.data(), hidden, hidden, signal, out, true);
             signal = out;

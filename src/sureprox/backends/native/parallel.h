@@ -7,13 +7,19 @@
 #include <vector>
 #include "vectors.h"
 
-// work(i) for i < count on so many threads. Who does which task is left to chance: tasks do not depend on each other.
-template <class Work> void parallel(int64_t count, int threads, const Work& work) {
+// work(i, soon) for i < count on so many threads; `soon` is what the same thread will do next, or `count` where that is
+// open. Who does which task is left to chance: tasks do not depend on each other.
+template <class Work> void parallel_foreseen(int64_t count, int threads, const Work& work) {
+    const int used = int(std::min<int64_t>(threads, count));
     std::atomic<int64_t> next{0};
     auto run = [&] {
-        for (int64_t i = next++; i < count; i = next++) work(i);
+        for (int64_t i = next++; i < count;) {
+            const bool plenty = next + used <= count;  // else a task taken early could be missed by an idle thread
+            const int64_t soon = plenty ? next++ : count;
+            work(i, std::min(soon, count));
+            i = plenty ? soon : next++;
+        }
     };
-    const int used = int(std::min<int64_t>(threads, count));
 #if defined(_OPENMP)  // the very threads of PyTorch, where it brings the same OpenMP
 #pragma omp parallel num_threads(used) if (used > 1)
     run();
@@ -25,6 +31,10 @@ template <class Work> void parallel(int64_t count, int threads, const Work& work
 #endif
 }
 
+template <class Work> void parallel(int64_t count, int threads, const Work& work) {
+    parallel_foreseen(count, threads, [&](int64_t i, int64_t) { work(i); });
+}
+
 // `count` numbers, aligned; each thread has one such piece for every `Slot`, and keeps it while it lives.
 template <class T, int Slot> T* scratch(size_t count) {
     thread_local std::vector<char> memory;
@@ -32,6 +42,19 @@ template <class T, int Slot> T* scratch(size_t count) {
     if (memory.size() < bytes) memory.resize(bytes);
     return reinterpret_cast<T*>((reinterpret_cast<uintptr_t>(memory.data()) + 63) / 64 * 64);
 }
+
+// Memory that will be read soon, brought into the second cache line by line: one at a time costs nothing beside
+// arithmetic, many at once would block it.
+struct Upcoming {
+    static constexpr int64_t MOST = 1 << 20;  // bytes: what that cache has room for beside the rest
+    const char *at = nullptr, *end = nullptr;
+
+    Upcoming() = default;
+    Upcoming(const void* from, int64_t bytes) : at((const char*)from), end(at + std::min(bytes, MOST)) {}
+    INLINE void line() {
+        if (at < end) __builtin_prefetch(at, 0, 2), at += 64;
+    }
+};
 
 inline int64_t rounded_up(int64_t count, int64_t multiple) { return (count + multiple - 1) / multiple * multiple; }
 

@@ -57,10 +57,10 @@ template <class T> struct SureNetwork {
         std::memset(memory, 0, width * sizeof(T));
         std::memcpy(memory, c, instance * sizeof(T));
         for (int64_t v = 0; v < width; v += LANES<T>) {
-            Vec<T> cell_state = load(memory + v), shown;
-            auto gate = [&](int q) { return load(gates + q * width + v); };
-            cell<T>(gate(0), gate(1), gate(2), gate(3), cell_state, shown);
-            store(memory + v, cell_state), store(hidden + v, shown);
+            Vec<T> gate[4][1], cell[1] = {load(memory + v)}, shown[1];
+            for (int q = 0; q < 4; q++) gate[q][0] = load(gates + q * width + v);
+            cells<T, 1>(gate, cell, shown);
+            store(memory + v, cell[0]), store(hidden + v, shown[0]);
         }
         std::memcpy(h_new, hidden, instance * sizeof(T)), std::memcpy(c_new, memory, instance * sizeof(T));
         for (int r = 0; r < outputs; r++) {
@@ -94,8 +94,8 @@ template <class T> struct SureNetwork {
             take(old + u * BLOCK<T>, h + u * n + at, count);
             take(cells + u * BLOCK<T>, c + u * n + at, count);
         }
-        lstm_block(lstm.data(), gates, COORDINATE + coordinate, coordinate, work, cells, shown,
-                   {work, work, work, work});
+        lstm_block(lstm.data(), gates, COORDINATE + coordinate, coordinate, work,
+                   Cells<T>{cells, cells, nullptr, BLOCK<T>}, shown, NOTHING);
         for (int u = 0; u < coordinate; u++) {
             give(h_new + u * n + at, shown + u * BLOCK<T>, count);
             give(c_new + u * n + at, cells + u * BLOCK<T>, count);

@@ -76,42 +76,64 @@ template <class T> INLINE Vec<T> square_root(Vec<T> v) {
     return v;
 }
 
-// 2^min(x, MOST)
-template <class T> INLINE Vec<T> exp2(Vec<T> x);
-
-template <> INLINE Vec<float> exp2<float>(Vec<float> x) {
+// 2^min(x, MOST) of G vectors, step by step side by side: each step waits for the one before it
+template <int G> INLINE void exp2_of(Vec<float> (&x)[G]) {
     using K = Kind<float>;
+    Vec<float> r[G], p[G], scale[G];
+    for (int g = 0; g < G; g++) {
 #if defined(WIDE)
-    __m512 v = _mm512_min_ps(_mm512_set1_ps(MOST), (__m512)x);  // the second where either is NaN
-    Vec<float> r = (Vec<float>)_mm512_reduce_ps(v, 1);          // v - floor(v)
+        scale[g] = (Vec<float>)_mm512_min_ps(_mm512_set1_ps(MOST), (__m512)x[g]);  // the second where either is NaN
+        r[g] = (Vec<float>)_mm512_reduce_ps((__m512)scale[g], 1);                  // v - floor(v)
 #else
-    x = upper<float>(lower<float>(x, all<float>(MOST)), all<float>(-126));
-    Vec<float> shifted = (x - 0.5f) + K::SHIFT;
-    Vec<float> r = x - (shifted - K::SHIFT);
+        const Vec<float> v = upper<float>(lower<float>(x[g], all<float>(MOST)), all<float>(-126));
+        const Vec<float> shifted = (v - 0.5f) + K::SHIFT;
+        r[g] = v - (shifted - K::SHIFT);
+        scale[g] = (Vec<float>)(((Int<float>)shifted + K::BIAS) << K::MANTISSA);
 #endif
-    Vec<float> p = all(K::POWER[5]);
-    for (int i = 4; i >= 0; i--) p = p * r + K::POWER[i];
+        p[g] = K::POWER[5] * r[g] + K::POWER[4];
+    }
+    for (int i = 3; i >= 0; i--)
+        for (int g = 0; g < G; g++) p[g] = p[g] * r[g] + K::POWER[i];
+    for (int g = 0; g < G; g++)
 #if defined(WIDE)
-    return (Vec<float>)_mm512_scalef_ps((__m512)p, v);  // p 2^floor(v)
+        x[g] = (Vec<float>)_mm512_scalef_ps((__m512)p[g], (__m512)scale[g]);  // p 2^floor(v)
 #else
-    return p * (Vec<float>)(((Int<float>)shifted + K::BIAS) << K::MANTISSA);
+        x[g] = p[g] * scale[g];
 #endif
 }
 
-template <> INLINE Vec<double> exp2<double>(Vec<double> x) {
+template <int G> INLINE void exp2_of(Vec<double> (&x)[G]) {
     using K = Kind<double>;
-    x = upper<double>(lower<double>(x, all<double>(MOST)), all<double>(-1022));
-    Vec<double> shifted = x + K::SHIFT;
-    Vec<double> r = (x - (shifted - K::SHIFT)) * LN2;  // in [-0.35, 0.35]
-    Vec<double> p = all(1.0);
-    for (int i = K::TERMS; i >= 1; i--) p = 1.0 + r * p * (1.0 / i);
-    return p * (Vec<double>)(((Int<double>)shifted + K::BIAS) << K::MANTISSA);
+    for (int g = 0; g < G; g++) {
+        const Vec<double> v = upper<double>(lower<double>(x[g], all<double>(MOST)), all<double>(-1022));
+        const Vec<double> shifted = v + K::SHIFT;
+        const Vec<double> r = (v - (shifted - K::SHIFT)) * LN2;  // in [-0.35, 0.35]
+        Vec<double> p = all(1.0);
+        for (int i = K::TERMS; i >= 1; i--) p = 1.0 + r * p * (1.0 / i);
+        x[g] = p * (Vec<double>)(((Int<double>)shifted + K::BIAS) << K::MANTISSA);
+    }
+}
+
+template <class T> INLINE Vec<T> exp2(Vec<T> x) {
+    Vec<T> one[1] = {x};
+    exp2_of<1>(one);
+    return one[0];
 }
 
 #if defined(WIDE)
 template <> INLINE float total<float>(Vec<float> v) { return _mm512_reduce_add_ps((__m512)v); }
 template <> INLINE Vec<float> square_root<float>(Vec<float> v) { return (Vec<float>)_mm512_sqrt_ps((__m512)v); }
 template <> INLINE Vec<double> square_root<double>(Vec<double> v) { return (Vec<double>)_mm512_sqrt_pd((__m512d)v); }
+#endif
+
+// a / b for 1 <= b <= 2^122
+template <class T> INLINE Vec<T> over(Vec<T> a, Vec<T> b) { return a / b; }
+#if defined(WIDE)
+// by a step of Newton's from 14 digits of 1 / b: a division takes as long as twenty multiplications
+template <> INLINE Vec<float> over<float>(Vec<float> a, Vec<float> b) {
+    Vec<float> r = (Vec<float>)_mm512_rcp14_ps((__m512)b);
+    return a * (r + r * (1.0f - b * r));
+}
 #endif
 
 // log v, v > 0 and finite: v = 2^k m, m in [sqrt 1/2, sqrt 2), log m = 2 artanh((m - 1)/(m + 1))
@@ -124,7 +146,7 @@ template <class T> INLINE Vec<T> log(Vec<T> v) {
     return __builtin_convertvector(k, Vec<T>) * T(LN2) + T(2) * s * sum + (v - v);  // v - v: 0, or NaN
 }
 
-template <class T> INLINE Vec<T> sigmoid(Vec<T> v) { return T(1) / (T(1) + exp2<T>(v * T(-LOG2E))); }
+template <class T> INLINE Vec<T> sigmoid(Vec<T> v) { return over<T>(all(T(1)), T(1) + exp2<T>(v * T(-LOG2E))); }
 
 template <class T> INLINE Vec<T> softplus(Vec<T> v) {
     Vec<T> e = exp2<T>(v * T(LOG2E)), u = T(1) + e, rest = u - T(1);
@@ -134,7 +156,7 @@ template <class T> INLINE Vec<T> softplus(Vec<T> v) {
 
 template <class T> INLINE Vec<T> tanh(Vec<T> v) {
     Vec<T> e = exp2<T>(v * T(-2 * LOG2E));
-    return (T(1) - e) / (T(1) + e);
+    return over<T>(T(1) - e, T(1) + e);
 }
 
 template <class T> INLINE Vec<T> asinh(Vec<T> v) {

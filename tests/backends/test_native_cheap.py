@@ -1,0 +1,143 @@
+"""Iterations of the cheap guarantee by the kernels of a CPU against the plain ones."""
+
+import dataclasses
+
+import pytest
+import torch
+
+from sureprox.backends import cpu_certified
+from sureprox.fast import plain_steps
+from sureprox.optimizers import FISTA, ISTA, CertifiedCheap, GoMathL2O, Sure
+from sureprox.optimizers.cheap import SHARE
+from sureprox.optimizers.known import KnownGradient
+from sureprox.problems import LassoFamily, LogisticFamily
+from sureprox.problems.stacked import Points, Stacked
+
+pytestmark = pytest.mark.usefixtures("native")
+
+OPTIMIZERS = {"go": GoMathL2O, "sure": Sure, "ista": ISTA, "restarted": lambda: FISTA(restart=True)}
+TOLERANCE = {torch.float32: 2e-5, torch.float64: 1e-12}
+
+
+def sampled(m: int, n: int, dtype: torch.dtype, batch: int = 5):
+    generator = torch.Generator().manual_seed(m + n)
+    family = LassoFamily(m=m, n=n, nonzeros=5)
+    return family.sample(batch, generator, dtype), family.start(batch, generator, dtype)
+
+
+def both(optimizer, problem, state, inner):
+    """A turn by the kernel, None where it does not apply, and by the plain code."""
+    stack = Stacked(problem, 1)
+    base = Points(state.inner.x.unsqueeze(1), state.inner_z.unsqueeze(1))
+    ours = cpu_certified.turned(optimizer, stack, state, base, state.g, inner)
+    with plain_steps():
+        return ours, optimizer._followed(stack, state, base, state.g, inner)
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+@pytest.mark.parametrize(("m", "n"), [(30, 44), (1, 16), (33, 64), (7, 101)])
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("factor", [1.0, 30.0])  # of the step size: with 30, L is far too small
+def test_every_turn_is_the_plain_one(name, m, n, dtype, factor):
+    torch.manual_seed(0)
+    problem, x0 = sampled(m, n, dtype)
+    optimizer = CertifiedCheap(OPTIMIZERS[name]())
+    state = optimizer.init(problem, x0, step_size=factor * problem.step_size())
+    terms = float(problem.f.b.abs().max() + problem.lipschitz().max() * x0.abs().max())
+    with torch.no_grad():
+        for _ in range(2 * SHARE + 3):
+            inner = optimizer.optimizer.step(problem, state.inner)
+            if not float(inner.x.abs().max()) < 1e16:  # it flies off
+                break
+            ours, theirs = both(optimizer, problem, state, inner)
+            assert ours.k == theirs.k == state.k + 1
+            for part in ("track", "rejected", "idle", "pull_backs", "given_up"):
+                assert torch.equal(getattr(ours, part), getattr(theirs, part)), part
+            pairs = [(getattr(ours, p), getattr(theirs, p)) for p in ("x", "z", "inner_z", "g", "fista_g", "weight")]
+            pairs += [(getattr(ours.fista, p), getattr(theirs.fista, p)) for p in ("x", "z", "y", "zy", "t")]
+            pairs += [(ours.step_size, theirs.step_size)]
+            for mine, other in pairs:
+                scale = max(float(other.abs().max()), terms, float(inner.x.abs().max()) * terms)
+                assert mine.shape == other.shape
+                assert float((mine - other).abs().max()) <= TOLERANCE[dtype] * scale
+            for part in ("gained", "origin", "now"):
+                mine, other = getattr(ours, part), getattr(theirs, part)
+                assert torch.equal(mine.isinf(), other.isinf()), part  # far away F overflows
+                error = (mine - other).masked_fill(other.isinf(), 0).abs()
+                error = error / (other.abs() + theirs.origin.abs() + terms**2)
+                assert float(error.max()) <= 10 * TOLERANCE[dtype], part
+            state = theirs
+    assert state.k >= SHARE
+    if factor > 1 and m > 1:
+        assert (state.rejected > 0).all()
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize(("m", "n"), [(30, 44), (33, 64), (7, 101)])
+def test_step_and_turn_in_one_kernel_are_the_two(m, n, dtype):
+    torch.manual_seed(0)
+    problem, x0 = sampled(m, n, dtype)
+    optimizer = CertifiedCheap(GoMathL2O().to(dtype))
+    with torch.no_grad():
+        state = optimizer.init(problem, x0)
+        for _ in range(SHARE + 2):
+            ours = cpu_certified.whole_turn(optimizer, problem, state)
+            inner = optimizer.optimizer.step(KnownGradient(problem, state.inner.x, state.g[:, 0]), state.inner)
+            theirs = both(optimizer, problem, state, inner)[0]
+            for mine, other in ((ours, theirs), (ours.inner, theirs.inner), (ours.fista, theirs.fista)):
+                for field in dataclasses.fields(mine):
+                    value = getattr(mine, field.name)
+                    if isinstance(value, torch.Tensor):
+                        assert torch.equal(value, getattr(other, field.name)), field.name
+            state = ours
+        assert state.k == SHARE + 2
+        assert cpu_certified.whole_turn(CertifiedCheap(ISTA()), problem, state) is None
+        assert cpu_certified.whole_turn(optimizer, problem.shifted(1.0), state) is None
+
+
+def test_where_it_applies():
+    problem, x0 = sampled(20, 40, torch.float64)
+    optimizer = CertifiedCheap(ISTA())
+    with torch.no_grad():
+        state = optimizer.init(problem, x0)
+        assert both(optimizer, problem, state, optimizer.optimizer.step(problem, state.inner))[0] is not None
+        logistic = LogisticFamily(m=40, n=20, nonzeros=4).sample(3, torch.Generator(), torch.float64)
+        for other in (problem.shifted(1.0), logistic):
+            state = optimizer.init(other, torch.zeros(other.batch, other.n, dtype=torch.float64))
+            assert both(optimizer, other, state, optimizer.optimizer.step(other, state.inner))[0] is None
+
+
+def test_steps_go_through_the_kernel_until_one_is_given_up(monkeypatch):
+    problem, x0 = sampled(30, 50, torch.float64)
+    calls, real = [], cpu_certified.call
+    monkeypatch.setattr(
+        cpu_certified, "call", lambda name, *rest, **more: (calls.append(name), real(name, *rest, **more))
+    )
+    optimizer = CertifiedCheap(ISTA())  # slower than restarted FISTA: given up
+    with torch.no_grad():
+        state = optimizer.init(problem, x0)
+        while not state.any_up:
+            assert calls.count("turn_double") == state.k
+            state = optimizer.step(problem, state)
+        turns = state.k
+        for _ in range(12):
+            state = optimizer.step(problem, state)
+    assert calls.count("turn_double") == turns
+    assert bool(state.given_up.any())
+
+
+def test_alone_is_as_in_the_batch():
+    problem, x0 = sampled(30, 50, torch.float32)
+    torch.manual_seed(0)
+    optimizer = CertifiedCheap(GoMathL2O())
+    with torch.no_grad():
+        together = optimizer.init(problem, x0)
+        for _ in range(SHARE + 3):
+            together = optimizer.step(problem, together)
+        for i in range(problem.batch):
+            index = torch.tensor([i])
+            alone = optimizer.init(problem.select(index), x0[index])
+            for _ in range(SHARE + 3):
+                alone = optimizer.step(problem.select(index), alone)
+            assert torch.equal(alone.x[0], together.x[i])
+            assert torch.equal(alone.fista.x[0], together.fista.x[i])
