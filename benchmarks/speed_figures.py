@@ -27,7 +27,7 @@ def throughput(record: dict[str, Any], path: Path) -> None:
     batch, solve = record["setting"]["batch"], record["solve"]
     seconds = {
         "Sure, certified (default)": solve["default"]["seconds"],
-        "FISTA with restart": solve["fista-restart, not certified"]["seconds"],
+        "FISTA with restart": solve["fista-restart"]["seconds"],
     }
     for package in ("scikit-learn", "celer"):
         if record[package] is not None:
