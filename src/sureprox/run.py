@@ -146,14 +146,14 @@ class Run:
     def in_float64(self) -> "Run":
         """The run that goes on, in float64 and from the points reached, with the stalled instances."""
         index = self.stalled.nonzero()[:, 0]
-        problem, rule, x, step = self.problem, self.rule, self.x.double(), self.step_size
+        rule, x, step = self.rule, self.x.double(), self.step_size
         if self.exact is not None:
             x = torch.where(self.exact[0].unsqueeze(1), self.exact[1], x)
         left, track = torch.where(self.stalled, self.limits - self.iterations, 0), self.track
-        if problem.selectable:
-            problem, rule = problem.select(index), rule.select(index)
+        if self.problem.selectable and len(index) < len(left):
+            rule = rule.select(index)
             x, step, left, track = x[index], step[index], left[index], track[index]
-        more = Run(problem.to(dtype=torch.float64), self.optimizer, x, left, rule, tuple(self.history))
+        more = Run(rule.problem, self.optimizer, x, left, rule, tuple(self.history))
         more.before, more.max_iter = int(self.iterations[index].max()), self.max_iter
         more.step_size, more.track = step, track.clone()
         return more

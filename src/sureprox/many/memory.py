@@ -3,7 +3,7 @@
     bytes = fixed + B each,      each = D + max(begin, run, finish)
     begin  = E' + I                                   the estimate of L
     run    = E' + max(W, W/2 + 3/4 (D + E))           the run in the precision of the data
-    finish = E' + 2 E + max(W64, W64/2 + 3/2 E)       taken on in float64 (float32 data in certified runs only)
+    finish = E' + E + max(W64, W64/2 + 3/2 E)         taken on in float64 (float32 data in certified runs only)
 
 for every problem of the batch:
     D      its data: s (m n + m + 1) with a matrix of its own, s (m + 1) with a shared one, s bytes per number
@@ -79,7 +79,7 @@ def memory_needed(
     if not finish:
         return Needed(max(fixed, estimate[0]), data + max(begin, run))
     fixed64, work64 = _counted(few.to(dtype=torch.float64), lambda part: _run(part, chosen, certify))
-    last = rule + 2 * double + _cut(work64, 2 * double)
+    last = rule + double + _cut(work64, 2 * double)
     return Needed(max(fixed, estimate[0], 2 * fixed64), data + max(begin, run, last))
 
 

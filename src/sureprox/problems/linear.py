@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from sureprox.fast import fast_where_possible
 from sureprox.problems.spectrum import largest_eigenvalue
 from sureprox.types import Rows, Scalars, Vectors
 
@@ -63,5 +64,10 @@ class LinearMap:
         if exact:
             value: Tensor = torch.linalg.matrix_norm(stack.double(), ord=2).square().to(A.dtype)
         else:
-            value = largest_eigenvalue(stack)
+            value = self.largest_eigenvalue(stack)
         return value.expand(batch) if self.shared else value.repeat_interleave(self.copies)
+
+    @fast_where_possible
+    def largest_eigenvalue(self, stack: Tensor) -> Scalars:
+        """Of A'A for every A of `stack` (B, m, n), see there."""
+        return largest_eigenvalue(stack)

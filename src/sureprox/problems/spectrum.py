@@ -29,10 +29,8 @@ def largest_eigenvalue(A: Tensor) -> Tensor:
     wide = rows <= columns
     size = min(rows, columns)
     block = min(KRYLOV_BLOCK, size)
-    # Scaling to entries of at most one keeps squares away from overflow and underflow at any scale of A.
-    scale = A.abs().amax(dim=(1, 2), keepdim=True)
-    scale = torch.where(scale > 0, scale, torch.ones_like(scale))
-    work = _starting_block(size, block, A.dtype, A.device).expand(A.shape[0], size, block)
+    scale = largest_entry(A).view(-1, 1, 1)
+    work = starting_block(size, block, A.dtype, A.device).expand(A.shape[0], size, block)
     steps = min(KRYLOV_STEPS, -(-size // block))
     basis = A.new_empty(A.shape[0], size, steps * block)
     images: list[Tensor] = []
@@ -46,16 +44,27 @@ def largest_eigenvalue(A: Tensor) -> Tensor:
             work = torch.bmm(A.mT, torch.bmm(A, new) / scale) / scale
         basis[:, :, known : known + block] = new
         images.append(work)
-    Q, GQ = basis.double(), torch.cat(images, 2).double()
+    return SAFETY * ritz_value(basis, torch.cat(images, 2), scale[:, 0, 0])
+
+
+def ritz_value(basis: Tensor, images: Tensor, scale: Tensor) -> Tensor:
+    """The largest Rayleigh quotient on the span of `basis` (B, n, p), `images` being G basis / scale^2, scale (B,)."""
+    Q, GQ = basis.double(), images.double()
     ritz = _top_eigenvector(torch.bmm(Q.mT, GQ))
     vector = torch.bmm(Q, ritz)
     norm = vector.square().sum(dim=(1, 2))
     theta = (vector * torch.bmm(GQ, ritz)).sum(dim=(1, 2)) / norm.clamp(min=torch.finfo(torch.float64).tiny)
-    return (SAFETY * theta.clamp(min=0) * scale[:, 0, 0].double().square()).to(A.dtype)
+    return (theta.clamp(min=0) * scale.double().square()).to(basis.dtype)
+
+
+def largest_entry(A: Tensor) -> Tensor:
+    """(B,), 1 for a zero matrix. Entries of at most one keep squares away from overflow and underflow."""
+    scale = torch.maximum(A.amax(dim=(1, 2)), -A.amin(dim=(1, 2)))  # |A| would be a copy of A
+    return torch.where(scale > 0, scale, torch.ones_like(scale))
 
 
 @lru_cache(maxsize=16)
-def _starting_block(size: int, block: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+def starting_block(size: int, block: int, dtype: torch.dtype, device: torch.device) -> Tensor:
     """Fixed standard normal vectors; kept, so that no transfer is left when a CUDA graph is being captured."""
     generator = torch.Generator().manual_seed(0)
     return torch.randn(size, block, generator=generator, dtype=torch.float64).to(device=device, dtype=dtype)
