@@ -158,7 +158,7 @@ def opened(path: Path) -> Any:
             return zarr.open_array(path, mode="r")
         return np.load(path, mmap_mode="r", allow_pickle=False)
     except ModuleNotFoundError:
-        raise InputError(f"{path.name} needs zarr, which is not installed; run: pip install zarr") from None
+        raise InputError(f"{path.name} needs zarr, which is not installed; run: pip install 'sureprox[zarr]'") from None
     except Exception as error:  # damaged headers make numpy and zarr raise almost anything
         what = " ".join(f"{type(error).__name__}: {error}".split())[:120]
         raise InputError(f"{path} cannot be read as an array of numbers ({what})") from None
