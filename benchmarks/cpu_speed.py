@@ -23,7 +23,7 @@ import torch
 import sureprox as sp
 from sureprox.backends import native_status
 from sureprox.backends.cpu import one_read_gradient
-from sureprox.fast import plain_steps
+from sureprox.evaluation.speed import Plain
 from sureprox.optimizers import ISTA, Certified, Optimizer, Sure
 from sureprox.optimizers.base import State
 from sureprox.problems import LassoFamily, Problem
@@ -66,20 +66,6 @@ class OneReadISTA(ISTA):
         step, g = state.step_size.unsqueeze(1), one_read_gradient(problem, state.x)
         assert g is not None, native_status()
         return replace(state, x=problem.prox(torch.addcmul(state.x, step, g, value=-1), step), k=state.k + 1)
-
-
-class Plain(Optimizer[Any]):
-    """An optimizer whose steps are the plain ones."""
-
-    def __init__(self, optimizer: Optimizer[Any]) -> None:
-        self.optimizer = optimizer
-
-    def init(self, problem: Problem, x0: Any, **options: Any) -> Any:
-        return self.optimizer.init(problem, x0, **options)
-
-    def step(self, problem: Problem, state: Any) -> Any:
-        with plain_steps():
-            return self.optimizer.step(problem, state)
 
 
 @torch.no_grad()

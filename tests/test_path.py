@@ -86,6 +86,7 @@ def test_where_the_path_breaks_off_the_optimizer_runs(dtype):
     A = given.f.A.clone()
     A[1, :, 1::2] = A[1, :, ::2]
     spoilt = sp.lasso(A, given.f.b, given.r.lam)
+    assert torch.equal(followed_path(spoilt)[1], torch.zeros(40, dtype=torch.float64))
     solution = sp.solve(spoilt, max_iter=5000)
     assert set(solution.status) == {Status.CONVERGED}
     assert [count > 0 for count in solution.iterations.tolist()] == [False, True, False]
@@ -99,6 +100,25 @@ def test_a_neighbour_changes_nothing():
     for i in range(5):
         alone = followed_path(given.select(torch.tensor([i])))
         torch.testing.assert_close(alone, followed_path(given)[i : i + 1], rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_neighbour_without_a_path_changes_nothing(dtype):
+    """No penalty, numbers whose squares overflow, a matrix of zeros: each beside an ordinary instance."""
+    given = problem(60, 20, batch=4, dtype=dtype)
+    A, b, lam = given.f.A.clone(), given.f.b, given.r.lam.clone()
+    lam[1] = 0.0
+    A[2] *= 1e18 if dtype == torch.float32 else 1e160
+    A[3] = 0.0
+    path = followed_path(sp.lasso(A, b, lam))
+    assert torch.isfinite(path).all()
+    torch.testing.assert_close(path[:1], followed_path(given)[:1], rtol=1e-12, atol=1e-12)
+    assert torch.equal(path[1], torch.zeros(20, dtype=torch.float64))
+    assert torch.equal(path[3], torch.zeros(20, dtype=torch.float64))
+    together = sp.solve(sp.lasso(A[:2], b[:2], lam[:2]), max_iter=5000)
+    assert together.track[0] == Track.PATH
+    assert together.track[1] != Track.PATH
+    assert set(together.status) == {Status.CONVERGED}
 
 
 def test_chunks(monkeypatch):
@@ -140,7 +160,6 @@ def test_gradients_flow_through_iterations():
     "other",
     [
         lambda: problem(n=WIDEST + 1),
-        lambda: problem(part=0.0),
         lambda: sp.logistic(torch.ones(1, 4, 3), torch.ones(1, 4), 0.1),
         lambda: Problem(LeastSquares(torch.ones(1, 4, 3), torch.ones(1, 4)), sp.problems.Zero()),
     ],

@@ -9,16 +9,15 @@ from sureprox.types import Vectors
 WIDEST = 48  # coordinates: up to here the path is followed before a network would have taken its first steps
 CHUNK = 2**20  # entries of normal matrices held at a time
 APART = 1e-10  # two events closer than this, relatively, are the same one
-RANK = 1e-12  # a column of which no larger part is left beyond the span of S adds nothing to it
 SIGNS = torch.tensor([0.0, 1.0, -1.0])  # of a coordinate that has left S, joined it upwards, downwards
 
 
 def has_short_path(problem: Problem) -> bool:
-    """Whether `followed_path` applies and pays: least squares, an L1 penalty on each of a few coordinates, a CPU."""
-    f, r = problem.f, problem.r
-    if type(problem) is not Problem or type(f) is not LeastSquares or type(r) is not L1:
+    """Whether `followed_path` applies and pays: least squares, an L1 penalty, few coordinates, a CPU."""
+    f = problem.f
+    if type(problem) is not Problem or type(f) is not LeastSquares or type(problem.r) is not L1:
         return False
-    return problem.n <= WIDEST and f.copies == 1 and problem.device.type == "cpu" and bool((r.lam > 0).all())
+    return problem.n <= WIDEST and f.copies == 1 and problem.device.type == "cpu"
 
 
 @torch.no_grad()
@@ -32,7 +31,8 @@ def followed_path(problem: Problem) -> Vectors:
 
     and c - G x = q + tau h with q = c - G p, h = G d. A coordinate joins S at the largest tau below the present one
     with |q_j + tau h_j| = tau lam_j, and leaves it at that with x_j = 0. Every such event is one step. The path breaks
-    off where A_S has no full rank, or after 4 n events.
+    off where A_S has no full rank, which shows in numbers that are not finite or in events without end, cut at 4 n.
+    It has no beginning where lam is zero.
     """
     problem = problem.to(dtype=torch.float64)
     parts = torch.arange(problem.batch).split(max(1, CHUNK // problem.n**2))
@@ -45,17 +45,15 @@ def _followed(problem: Problem) -> Tensor:
     c = (f.A.mT @ f.b.unsqueeze(2)).squeeze(2)
     gram = (f.A.mT @ f.A).expand(len(c), -1, -1)
     lam = problem.r.subdiff(torch.zeros_like(c))[1]
-    least = RANK * gram.diagonal(dim1=1, dim2=2)  # of a pivot
     table, y, signs = gram, torch.zeros_like(c), torch.zeros_like(c)
     tau, j = (c.abs() / lam).max(1, keepdim=True)
     sign = c.gather(1, j).sign()
-    done = tau <= 1
+    done = (tau <= 1) | (lam <= 0).any(1, keepdim=True)
     for _ in range(4 * problem.n):
         if bool(done.all()):
             break
         joins = sign != 0
         pivot = table.diagonal(dim1=1, dim2=2).gather(1, j)
-        done = done | (joins & (pivot <= least.gather(1, j)))
         table = _swept(table, j, pivot, joins)
         signs = signs.scatter(1, j, sign)
         inside = signs != 0
