@@ -94,6 +94,7 @@ static float __shfl_xor_sync(unsigned, float value, int mask) {
     auto all = meet(&value, 1);
     return all[(threadIdx.x % 32) ^ mask][0];
 }
+static float __shfl_sync(unsigned, float value, int from) { return meet(&value, 1)[from][0]; }
 
 alignas(16) static unsigned char raw[232448];
 #define SHARED_BYTES(name)

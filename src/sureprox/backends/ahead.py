@@ -22,7 +22,7 @@ MOST_POINTS = 3
 
 def _build(n: int, points: int, device: int) -> tuple[str, str, cuda.Macros, int, int]:
     """What to compile for n columns and so many points."""
-    return "ahead.cu", "ahead", (*shape_of(n), ("POINTS", points)), device, shared_memory(n, points)
+    return "ahead.cu", "ahead", (*shape_of(n, points), ("POINTS", points)), device, shared_memory(n, points)
 
 
 @torch.library.custom_op("sureprox::ahead", mutates_args=())

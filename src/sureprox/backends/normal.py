@@ -10,23 +10,23 @@ from sureprox.problems import LeastSquares, Problem
 from sureprox.types import Scalars, Vectors
 
 THREADS, WARPS = 256, 8  # as in products.cu
-TILE = 100_000  # bytes of A that a block holds at most: two blocks fit on a multiprocessor
-STAGE, MOST_TURNS, MOST_STAGES = 16_384, 16, 6  # bytes of A that a block works on at a time, rows of a warp in them
+RING = 100_000  # bytes of A that a block holds at most: two blocks fit on a multiprocessor
+MOST_TURNS, MOST_STAGES, WIDE = 4, 6, 1024  # rows that a warp works on at a time: about WIDE columns of all points
 MOST_COLUMNS = 1024  # beyond, a row no longer fits into the registers of a warp
 FEWEST_ROWS = 8
 
 
-def shape_of(n: int) -> cuda.Macros:
-    """What products.cu is compiled for with n columns."""
-    rows = WARPS * max(1, min(MOST_TURNS, STAGE // (4 * n * WARPS)))
-    stages = max(2, min(MOST_STAGES, TILE // (4 * n * rows)))
-    return ("CHUNKS", -(-n // 128)), ("ROWS", rows), ("STAGES", stages)
+def shape_of(n: int, points: int) -> cuda.Macros:
+    """What products.cu is compiled for with n columns and so many points."""
+    turns = max(1, min(MOST_TURNS, WIDE // (n * points)))
+    stages = max(2, min(MOST_STAGES, RING // (4 * n * WARPS * turns)))
+    return ("CHUNKS", -(-n // 128)), ("TURNS", turns), ("STAGES", stages)
 
 
 def shared_memory(n: int, points: int) -> int:
     """Bytes that a block needs."""
-    sizes = dict(shape_of(n))
-    return 4 * sizes["ROWS"] * (sizes["STAGES"] * n + points) + 16 * THREADS
+    sizes = dict(shape_of(n, points))
+    return 4 * n * WARPS * max(sizes["TURNS"] * sizes["STAGES"], points)
 
 
 def rows_per_block(batch: int, m: int, device: int) -> int:
@@ -47,7 +47,7 @@ def added_up(blocks: int, made: Tensor) -> Tensor:
 
 def _build(n: int, device: int) -> tuple[str, str, cuda.Macros, int, int]:
     """What to compile for n columns."""
-    return "normal.cu", "normal_map", shape_of(n), device, shared_memory(n, 1)
+    return "normal.cu", "normal_map", shape_of(n, 1), device, shared_memory(n, 1)
 
 
 @torch.library.custom_op("sureprox::normal_map", mutates_args=())

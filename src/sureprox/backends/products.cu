@@ -1,11 +1,14 @@
 // For POINTS points of an instance, from one read of its matrix: the products with A, what `Slopes` makes of them, and
 // the products of that with A'.
 //
-// Block (i, s) does so for rows s R, ..., s R + R - 1 of matrix i. They come into shared memory in stages of ROWS:
-// STAGES - 1 are on their way while the block works on one. What the blocks of one matrix return is to be added up.
+// Block (i, s) does so for rows s R, ..., s R + R - 1 of matrix i, warp w of it for rows w, w + WARPS, ... among these.
+// A row comes into shared memory in pieces of four numbers, each copied by the lane that will use it, so that no lane
+// waits for another one: TURNS rows are a stage, and STAGES - 1 of these are on their way while a warp works on one.
+// A lane keeps its columns of the points and of the products with A' in registers. What the blocks of one matrix
+// return is to be added up.
 //
-// Compile-time: POINTS; CHUNKS = ceil(n / 128), how many groups of four columns a lane holds of a row; ROWS, a multiple
-// of WARPS; STAGES >= 2. n is a multiple of 4, at most 4 THREADS; A and x lie at multiples of 16 bytes.
+// Compile-time: POINTS; CHUNKS = ceil(n / 128), how many groups of four columns a lane holds of a row; TURNS;
+// STAGES >= 2. n is a multiple of 4; A and x lie at multiples of 16 bytes.
 
 #ifndef EMULATED  // tests run the rest of this file on a CPU
 #define SHARED_BYTES(name) extern __shared__ __align__(16) unsigned char name[];
@@ -21,7 +24,7 @@ template <int LATER> __device__ __forceinline__ void arrived() {
 }
 #endif
 
-constexpr int THREADS = 256, WARPS = THREADS / 32, TURNS = ROWS / WARPS;
+constexpr int THREADS = 256, WARPS = THREADS / 32;
 
 __device__ __forceinline__ float dot(float4 a, float4 b) { return a.x * b.x + a.y * b.y + a.z * b.z + a.w * b.w; }
 __device__ __forceinline__ void add(float4& sum, float4 a, float by) {
@@ -29,90 +32,106 @@ __device__ __forceinline__ void add(float4& sum, float4 a, float by) {
 }
 
 // A (batch, m, n), x (batch, POINTS, n) -> to (POINTS, n), this block's part of the products with A'.
-// slopes.before(row, p) is asked for early, slopes.after(row, p, product, that) returns what A' is multiplied with, in
-// lane p of the row's warp. Shared memory holds STAGES ROWS rows, THREADS groups of four and ROWS POINTS.
+// slopes.before(row, p) is asked for early, slopes.after(row, p, product, that) returns what A' is multiplied with; lane
+// p does so for point p. Shared memory holds WARPS STAGES TURNS rows, and WARPS POINTS rows when these are used up.
 template <class Slopes>
 __device__ __forceinline__ void products(const float* A, const float* x, float* to, int m, int n, int R,
                                          Slopes& slopes) {
     SHARED_BYTES(raw)
     const int columns = n / 4, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    float4* tiles = reinterpret_cast<float4*>(raw);
-    float4* sums = tiles + STAGES * ROWS * columns;
-    float* slope = reinterpret_cast<float*>(sums + THREADS);
+    float4* shared = reinterpret_cast<float4*>(raw);
+    float4* ring = shared + warp * STAGES * TURNS * columns;
     const long long instance = blockIdx.x;
     const int first = blockIdx.y * R, rows = min(R, m - first);
     const float4* matrix = reinterpret_cast<const float4*>(A + (instance * m + first) * n);
     const float4* points = reinterpret_cast<const float4*>(x + instance * POINTS * n);
     const float4 zero = make_float4(0.f, 0.f, 0.f, 0.f);
+    const bool last = lane + 32 * (CHUNKS - 1) < columns;  // whether this lane has a last chunk; all have the others
 
     auto ask = [&](int stage) {  // an empty group beyond the last row, so that counting groups counts stages
-        const int begin = stage * ROWS * columns, count = min(ROWS, rows - stage * ROWS) * columns;
-        float4* tile = tiles + stage % STAGES * ROWS * columns;
-        for (int place = threadIdx.x; place < count; place += THREADS) fetch(tile + place, matrix + begin + place);
+#pragma unroll
+        for (int turn = 0; turn < TURNS; ++turn) {
+            const int row = (stage * TURNS + turn) * WARPS + warp;
+            float4* tile = ring + (stage % STAGES * TURNS + turn) * columns + lane;
+            const float4* from = matrix + row * columns + lane;
+            if (row < rows)
+#pragma unroll
+                for (int k = 0; k < CHUNKS; ++k)
+                    if (k < CHUNKS - 1 || last) fetch(tile + 32 * k, from + 32 * k);
+        }
         end_group();
     };
     for (int stage = 0; stage < STAGES - 1; ++stage) ask(stage);
-    float4 own[POINTS][CHUNKS], total[POINTS];
+    float4 own[POINTS][CHUNKS], total[POINTS][CHUNKS];
 #pragma unroll
-    for (int p = 0; p < POINTS; ++p) {
-        total[p] = zero;
+    for (int p = 0; p < POINTS; ++p)
 #pragma unroll
-        for (int k = 0; k < CHUNKS; ++k)
-            own[p][k] = lane + 32 * k < columns ? points[p * columns + lane + 32 * k] : zero;
-    }
-    const int groups = THREADS / columns;  // that share the rows of a stage between them
-    const int group = threadIdx.x / columns, column = threadIdx.x % columns;
+        for (int k = 0; k < CHUNKS; ++k) {
+            total[p][k] = zero;
+            own[p][k] = k < CHUNKS - 1 || last ? points[p * columns + lane + 32 * k] : zero;
+        }
 
-    for (int stage = 0; stage * ROWS < rows; ++stage) {
-        const int here = min(ROWS, rows - stage * ROWS), above = first + stage * ROWS;
+    for (int stage = 0; stage * TURNS * WARPS + warp < rows; ++stage) {
         decltype(slopes.before(0, 0)) known[TURNS];
 #pragma unroll
-        for (int turn = 0; turn < TURNS; ++turn)
-            if (lane < POINTS && turn * WARPS + warp < here)
-                known[turn] = slopes.before(above + turn * WARPS + warp, lane);
-        arrived<STAGES - 2>();
-        __syncthreads();  // all copies of this stage are there, and nobody reads the one before any more
-        ask(stage + STAGES - 1);
-        const float4* tile = tiles + stage % STAGES * ROWS * columns;
+        for (int turn = 0; turn < TURNS; ++turn) {
+            const int row = (stage * TURNS + turn) * WARPS + warp;
+            if (lane < POINTS && row < rows) known[turn] = slopes.before(first + row, lane);
+        }
+        ask(stage + STAGES - 1);  // where the stage before was
+        arrived<STAGES - 1>();
+        const float4* tile = ring + stage % STAGES * TURNS * columns + lane;
+        float sum[TURNS][POINTS];  // beyond the last row whatever lies there: not used
 #pragma unroll
         for (int turn = 0; turn < TURNS; ++turn) {
-            const int row = turn * WARPS + warp;
-            float sum[POINTS];  // beyond the last row whatever lies there: not used, and no lane has to wait for others
 #pragma unroll
-            for (int p = 0; p < POINTS; ++p) sum[p] = 0.f;
+            for (int p = 0; p < POINTS; ++p) sum[turn][p] = 0.f;
 #pragma unroll
             for (int k = 0; k < CHUNKS; ++k) {
-                const float4 a = lane + 32 * k < columns ? tile[row * columns + lane + 32 * k] : zero;
+                const float4 a = k < CHUNKS - 1 || last ? tile[turn * columns + 32 * k] : zero;
 #pragma unroll
-                for (int p = 0; p < POINTS; ++p) sum[p] += dot(a, own[p][k]);
-            }
-#pragma unroll
-            for (int p = 0; p < POINTS; ++p) {
-#pragma unroll
-                for (int apart = 16; apart > 0; apart /= 2) sum[p] += __shfl_xor_sync(0xffffffffu, sum[p], apart);
-                if (lane == p && row < here)
-                    slope[row * POINTS + p] = slopes.after(above + row, p, sum[p], known[turn]);
+                for (int p = 0; p < POINTS; ++p) sum[turn][p] += dot(a, own[p][k]);
             }
         }
-        __syncthreads();
-        if (group < groups)
-            for (int row = group; row < here; row += groups) {
-                const float4 a = tile[row * columns + column];
 #pragma unroll
-                for (int p = 0; p < POINTS; ++p) add(total[p], a, slope[row * POINTS + p]);
+        for (int apart = 16; apart > 0; apart /= 2)
+#pragma unroll
+            for (int turn = 0; turn < TURNS; ++turn)
+#pragma unroll
+                for (int p = 0; p < POINTS; ++p) sum[turn][p] += __shfl_xor_sync(0xffffffffu, sum[turn][p], apart);
+#pragma unroll
+        for (int turn = 0; turn < TURNS; ++turn) {
+            const int row = (stage * TURNS + turn) * WARPS + warp;
+            if (row >= rows) continue;  // all lanes of the warp
+            float mine = sum[turn][0], slope = 0.f;
+#pragma unroll
+            for (int p = 1; p < POINTS; ++p) mine = lane == p ? sum[turn][p] : mine;
+            if (lane < POINTS) slope = slopes.after(first + row, lane, mine, known[turn]);
+            float by[POINTS];
+#pragma unroll
+            for (int p = 0; p < POINTS; ++p) by[p] = __shfl_sync(0xffffffffu, slope, p);
+#pragma unroll
+            for (int k = 0; k < CHUNKS; ++k) {
+                const float4 a = k < CHUNKS - 1 || last ? tile[turn * columns + 32 * k] : zero;
+#pragma unroll
+                for (int p = 0; p < POINTS; ++p) add(total[p][k], a, by[p]);
             }
+        }
     }
 
-    float4* out = reinterpret_cast<float4*>(to);
+    arrived<0>();
+    __syncthreads();  // nobody needs rows of A any more
 #pragma unroll
-    for (int p = 0; p < POINTS; ++p) {
-        __syncthreads();
-        sums[threadIdx.x] = total[p];
-        __syncthreads();
-        if (threadIdx.x < columns) {
-            float4 all = sums[threadIdx.x];
-            for (int other = 1; other < groups; ++other) add(all, sums[other * columns + threadIdx.x], 1.f);
-            out[p * columns + threadIdx.x] = all;
-        }
+    for (int p = 0; p < POINTS; ++p)
+#pragma unroll
+        for (int k = 0; k < CHUNKS; ++k)
+            if (k < CHUNKS - 1 || last) shared[(warp * POINTS + p) * columns + lane + 32 * k] = total[p][k];
+    __syncthreads();
+    float4* out = reinterpret_cast<float4*>(to);
+    for (int place = threadIdx.x; place < POINTS * columns; place += THREADS) {
+        float4 all = shared[place];
+#pragma unroll
+        for (int other = 1; other < WARPS; ++other) add(all, shared[other * POINTS * columns + place], 1.f);
+        out[place] = all;
     }
 }
