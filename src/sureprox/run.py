@@ -86,9 +86,12 @@ class Run:
         state = self.optimizer.init(self.problem, self.x, generator=generator, step_size=step_size)
         problem, rule = self.problem, self.rule
         rows = torch.arange(self.problem.batch, device=self.problem.device)  # instance of each row still in the batch
+        patience = self.optimizer.patience if problem.device.type == "cuda" else 0
         while not bool(self.done.all()):
             running = ~self.done[rows]
-            if problem.selectable and int(running.sum()) * 2 <= len(rows):
+            ready = problem.selectable and state.k >= patience
+            if ready and int(running.sum()) * 2 <= len(rows):
+                patience = 2 * state.k if patience else 0  # as long again
                 rows, state = rows[running], state.select(running)
                 problem, rule = problem.select(running), rule.select(running)
             start, before = (state.clone() if self.optimizer.reuses_memory else state), state.x

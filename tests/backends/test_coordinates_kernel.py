@@ -75,11 +75,11 @@ def test_steps_are_the_same(on_cpu, conjugate, family):
     assert isinstance(quick.optimizer.network, FusedSureNetwork)
     assert not isinstance(optimizer.network, FusedSureNetwork)
     for fast, plain in ((quick.optimizer, optimizer), (quick, Certified(optimizer))):
-        ours = theirs = plain.init(problem, x0)
+        state = plain.init(problem, x0)
         with torch.no_grad():
-            for _ in range(10):
-                ours, theirs = fast.step(problem, ours), plain.step(problem, theirs)
-        torch.testing.assert_close(ours.x, theirs.x, rtol=1e-4, atol=1e-5)
+            for _ in range(10):  # each from the same state: untrained weights may amplify rounding without limit
+                ours, state = fast.step(problem, state), plain.step(problem, state)
+                torch.testing.assert_close(ours.x, state.x, rtol=1e-4, atol=1e-5)
 
 
 def test_nan_stays_in_its_coordinate(on_cpu):

@@ -1,6 +1,9 @@
 """Solving in few kernels: the step of any optimizer, certified or not, compiled, and on a GPU replayed."""
 
 import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -9,15 +12,15 @@ from torch import Tensor
 from sureprox.backends import cuda
 from sureprox.backends.ahead import one_read
 from sureprox.backends.compiled import with_own_code
-from sureprox.backends.cuda_sure import can_fuse_sure, fused_sure
-from sureprox.backends.judge import QuickCertified, quick_stack
+from sureprox.backends.cuda_sure import QuickSure, can_fuse_sure, fused_sure
+from sureprox.backends.judge import QuickCertified, QuickStack, quick_stack
 from sureprox.backends.network import can_fuse, fused
-from sureprox.backends.normal import faster
+from sureprox.backends.normal import NormalLeastSquares, faster
 from sureprox.backends.structure import Structure, bare, stepped, structure, tensors
 from sureprox.optimizers import Certified, LearnedOptimizer, Optimizer, Sure
 from sureprox.optimizers.base import S
 from sureprox.optimizers.guaranteed import is_check
-from sureprox.problems import Problem
+from sureprox.problems import L1, Problem
 from sureprox.problems.stacked import Stacked
 
 SMALLEST = 8  # smaller batches are not worth it, and a batch of one would be compiled anew
@@ -36,22 +39,36 @@ def stepper(optimizer: Optimizer[Any], device: torch.device, dtype: torch.dtype)
     return optimizer
 
 
+def all_in_kernels(optimizer: Optimizer[Any], target: Problem | Stacked) -> bool:
+    """Whether a step is a few kernels of this package and nothing else, so that there is nothing to compile."""
+    if isinstance(optimizer, QuickCertified):
+        return isinstance(target, QuickStack) and (optimizer.own or isinstance(optimizer.optimizer, QuickSure))
+    if not isinstance(optimizer, QuickSure) or isinstance(target, Stacked):
+        return False
+    return isinstance(target.f, NormalLeastSquares) and type(target.r) is L1 and target.shift is None
+
+
 class Accelerated(Optimizer[S]):
     """The same optimizer, its step compiled by `torch.compile` for any batch size; on a GPU the steps are replayed.
 
     For optimizers whose step does not depend on the step number k, and for `Certified` around one. The first step of
-    each kind of problem compiles, which takes seconds to a minute. On a GPU the state of a step is overwritten
-    `RING` steps later: whoever wants to keep one has to copy it.
+    each kind of problem compiles, which takes seconds to a minute, but for Sure on LASSO problems on a GPU, whose
+    kernels need no more than a few seconds. On a GPU the state of a step is overwritten `RING` steps later: whoever
+    wants to keep one has to copy it.
     """
 
     reuses_memory = True
+    patience = 50
 
     def __init__(self, optimizer: Optimizer[S]) -> None:
         self.plain = optimizer
         self._quick: dict[tuple[torch.device, torch.dtype], Optimizer[S]] = {}
-        self._advance = torch.compile(with_own_code(_advanced), fullgraph=True)
         self._target: tuple[Problem, Problem | Stacked] | None = None
         self._replay: Replay | None = None
+
+    @cached_property
+    def _advance(self) -> Any:
+        return torch.compile(with_own_code(_advanced), fullgraph=True)
 
     def init(self, problem: Problem, x0: Tensor, **options: Any) -> S:
         return self.plain.init(problem, x0, **options)
@@ -70,7 +87,8 @@ class Accelerated(Optimizer[S]):
             after: S = stepped(state, shape, iter(self._advance(optimizer, target, shape, values)))
         else:
             if self._replay is None or not self._replay.fits(state):
-                self._replay = Replay(self._advance, optimizer, target, problem, state)
+                advance = _advanced if all_in_kernels(optimizer, target) else self._advance
+                self._replay = Replay(advance, optimizer, target, problem, state)
             after = self._replay.step(state)
         if isinstance(optimizer, Certified) and is_check(after.k):
             return optimizer.pull_back(problem, after)  # type: ignore[arg-type,return-value]
@@ -98,28 +116,30 @@ class Replay:
     ) -> None:
         self.shape = structure(state)
         first = tuple(value.contiguous().clone() for value in tensors(state, self.shape))
-        _mark(problem.batch, problem.n, target, first)
+        compiled = advance is not _advanced
+        if compiled:
+            _mark(problem.batch, problem.n, target, first)
         self.states = [first]
         self.graphs: list[torch.cuda.CUDAGraph] = []
         self.last: Any = None
         self.place = 0
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
+        pool, made = torch.cuda.graph_pool_handle(), cuda.Results({})
         with torch.cuda.stream(stream):
             values = first
-            for _ in range(RING):  # compiles where that is still to be done
+            for _ in range(RING if compiled else 1):  # compiles and loads what is still to be compiled and loaded
                 values = advance(optimizer, target, self.shape, values)
+            for place in range(RING):
+                graph = torch.cuda.CUDAGraph()
+                given = shortcuts(first, self.states, made) if place == RING - 1 else {}
+                with cuda.results(given) as made, recorded(graph, pool):
+                    after = advance(optimizer, target, self.shape, self.states[place])
+                    if place == RING - 1:
+                        copy_over(first, after)
+                self.graphs.append(graph)
+                self.states.append(after if place < RING - 1 else first)
         torch.cuda.current_stream().wait_stream(stream)
-        pool, made = torch.cuda.graph_pool_handle(), cuda.Results({})
-        for place in range(RING):
-            graph = torch.cuda.CUDAGraph()
-            given = shortcuts(first, self.states, made) if place == RING - 1 else {}
-            with cuda.results(given) as made, torch.cuda.graph(graph, pool=pool):
-                after = advance(optimizer, target, self.shape, self.states[place])
-                if place == RING - 1:
-                    copy_over(first, after)
-            self.graphs.append(graph)
-            self.states.append(after if place < RING - 1 else first)
 
     def fits(self, state: Any) -> bool:
         return structure(state) == self.shape and all(
@@ -135,6 +155,19 @@ class Replay:
         self.place = (self.place + 1) % RING
         self.last = stepped(state, self.shape, iter(self.states[self.place]))
         return self.last
+
+
+@contextmanager
+def recorded(graph: torch.cuda.CUDAGraph, pool: Any) -> Iterator[None]:
+    """Kernels launched within are recorded.
+
+    As `torch.cuda.graph`, which also collects garbage and empties PyTorch's cache, and so takes longer than a solve.
+    """
+    graph.capture_begin(pool=pool)
+    try:
+        yield
+    finally:
+        graph.capture_end()
 
 
 def shortcuts(first: tuple[Tensor, ...], states: list[tuple[Tensor, ...]], last: cuda.Results) -> dict[int, Tensor]:

@@ -92,6 +92,7 @@ def can_fuse_sure(optimizer: object, device: torch.device, dtype: torch.dtype) -
     network = optimizer.network
     return (
         network.coordinate in (0, UNITS)
+        and 4 * network.instance <= THREADS
         and all(p.dtype == torch.float32 for p in network.parameters())
         and cuda.usable(device, dtype, 0)
         and cuda.can_build(*_build(network.outputs, network.instance, network.coordinate, cuda.index(device)))

@@ -78,11 +78,10 @@ class QuickCertified(Certified):
         given = [tracks.y, state.g, tracks.x, tracks.z, tracks.t, state.step_size, stack.lam]
         x, before, momentum_all, momentum, t = track_steps(own, given)
         seen = Ahead(x, *stack.ahead(x, before, momentum_all), t, momentum)
-        return replace(self._judged(stack, state, self._bases(state), seen), inner=inner)
+        return replace(self._decided(stack, state, seen), inner=inner)
 
-    def _judged(self, stack: Stacked, state: CertifiedState, base: Points, ahead: Ahead) -> CertifiedState:
-        if not isinstance(stack, QuickStack) or state.lower is not None:
-            return super()._judged(stack, state, base, ahead)
+    def _decided(self, stack: "QuickStack", state: CertifiedState, ahead: Ahead) -> CertifiedState:
+        """As `_judged`, by the kernel."""
         tracks, inner = state.tracks, state.inner
         numbers = [
             *(ahead.x, ahead.z, ahead.there, ahead.g, ahead.t, ahead.momentum),

@@ -17,13 +17,18 @@ __device__ __forceinline__ float quick_root(float x) {
     asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
     return y;
 }
+// What will be read later is on its way from now on.
+__device__ __forceinline__ void announce(const float* place) {
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(place));
+}
 #endif
 
 constexpr int WARPS = THREADS / 32, SUMS = 15, SEEN = 14, BOTH = SEEN + INSTANCE, CELLS = 4 * INSTANCE;
 constexpr bool CONJUGATE = OUTPUTS == 4;
 // as in sure.py and sure_features.py
 constexpr float LOG2_REACH = 3.f, LEAST_MOMENTUM = 0.02f, LARGEST_MOMENTUM = 0.995f, RELUCTANCE = 1.f;
-constexpr float FLOOR = 9.8607613152626476e-32f;
+constexpr float FLOOR = 9.8607613152626476e-32f, LOG10_2 = 0.30102999566398120f;
+constexpr int SHARES = THREADS / CELLS, SHARE = (BOTH + SHARES - 1) / SHARES;  // the inputs of a gate: each thread's
 
 struct Given {  // vectors (batch, n), numbers (batch), memory (batch, INSTANCE) and (batch, 8, n)
     const float *g, *lam, *step, *x, *x_before, *g_before, *G_before, *side_before, *G_first, *t, *momentum, *fresh;
@@ -50,12 +55,11 @@ struct Instance {
 __device__ __forceinline__ float cut(float v, float low, float high) { return v < low ? low : (v > high ? high : v); }
 __device__ __forceinline__ float sign(float v) { return v > 0.f ? 1.f : (v < 0.f ? -1.f : 0.f); }
 __device__ __forceinline__ float soft_threshold(float v, float by) { return v - cut(v, -by, by); }
-__device__ __forceinline__ float log_within(float v, float low, float high) { return log10f(cut(v, low, high)); }
-__device__ __forceinline__ float inverse_sinh(float v) {
-    const float square = v * v;
-    return copysignf(log1pf(fabsf(v) + square / (1.f + sqrtf(1.f + square))), v);
+// To 3e-7, not to the last digit of small ones: enough for features
+__device__ __forceinline__ float quotient(float a, float b) { return a * reciprocal(b); }
+__device__ __forceinline__ float log_within(float v, float low, float high) {
+    return LOG10_2 * quick_log2(cut(v, low, high));
 }
-// Half of it to 2e-7, not to the last digit of small v: enough for a feature
 __device__ __forceinline__ float half_inverse_sinh(float v) {
     return copysignf(0.5f / LOG2_E * quick_log2(fabsf(v) + quick_root(1.f + v * v)), v);
 }
@@ -97,26 +101,27 @@ __device__ void instance_features(const Given& in, const Made& out, const float*
     own.line = cut(-sd / own.curvature, -1.f, 20.f);
     own.turned = sq + own.line * qq_on;
     const float beta = cut(own.turned / own.curvature / L, -5.f, 5.f);
-    own.scale_G = sqrtf(count / (GG + FLOOR)), own.scale_d = sqrtf(count / (dd + FLOOR));
-    own.scale_q = sqrtf(count / (qq + FLOOR));
+    const float G = quick_root(GG + FLOOR), P = quick_root(PP + FLOOR), d = quick_root(dd + FLOOR);
+    const float whole = quick_root(count);
+    own.scale_G = quotient(whole, G), own.scale_d = quotient(whole, d);
+    own.scale_q = quotient(whole, quick_root(qq + FLOOR));
     const float momentum = in.momentum[i], inside = cut(momentum, LEAST_MOMENTUM, LARGEST_MOMENTUM);
-    own.logit = logf(inside / (1.f - inside));
+    own.logit = quick_log2(quotient(inside, 1.f - inside)) / LOG2_E;
 
-    const float G = sqrtf(GG + FLOOR), P = sqrtf(PP + FLOOR), d = sqrtf(dd + FLOOR), size = sqrtf(s[14]) + FLOOR;
-    const float first = own.fresh ? G : in.G_first[i], Ldq = L * dq;
+    const float first = own.fresh ? G : in.G_first[i], Ldq = L * dq, part = 1.f / count;
     out.G_first[i] = first;
-    seen[0] = 0.5f * inverse_sinh(own.line);
-    seen[1] = 0.5f * inverse_sinh(beta);
-    seen[2] = 0.3f * log_within(G / first, 1e-9f, 1e3f);
-    seen[3] = 2.f * log_within(G / P, 0.1f, 10.f);
-    seen[4] = Gd / (d * G);
-    seen[5] = GP / (G * P);
-    seen[6] = 0.5f * log_within(dq / (L * dd + FLOOR), 1e-5f, 1.f) + 1.f;
-    seen[7] = 0.5f * log_within(qq / (Ldq < FLOOR ? FLOOR : Ldq), 1e-4f, 1.f) + 0.5f;
-    seen[8] = 0.5f * log_within(L * d / G, 1e-3f, 1e4f) - 0.3f;
-    seen[9] = 2.f * (s[12] / count) - 0.5f;
-    seen[10] = 0.5f * log10f(s[13] / count + 1e-3f) + 1.f;
-    seen[11] = 0.2f * log_within(G / size, 1e-8f, 1e6f) + 0.3f;
+    seen[0] = half_inverse_sinh(own.line);
+    seen[1] = half_inverse_sinh(beta);
+    seen[2] = 0.3f * log_within(quotient(G, first), 1e-9f, 1e3f);
+    seen[3] = 2.f * log_within(quotient(G, P), 0.1f, 10.f);
+    seen[4] = quotient(Gd, d * G);
+    seen[5] = quotient(GP, G * P);
+    seen[6] = 0.5f * log_within(quotient(dq, L * dd + FLOOR), 1e-5f, 1.f) + 1.f;
+    seen[7] = 0.5f * log_within(quotient(qq, Ldq < FLOOR ? FLOOR : Ldq), 1e-4f, 1.f) + 0.5f;
+    seen[8] = 0.5f * log_within(quotient(L * d, G), 1e-3f, 1e4f) - 0.3f;
+    seen[9] = 2.f * (s[12] * part) - 0.5f;
+    seen[10] = 0.5f * log_within(s[13] * part + 1e-3f, 0.f, 2.f) + 1.f;
+    seen[11] = 0.2f * log_within(quotient(G, quick_root(s[14]) + FLOOR), 1e-8f, 1e6f) + 0.3f;
     seen[12] = momentum;
     seen[13] = in.fresh[i];
 }
@@ -160,13 +165,16 @@ __device__ __forceinline__ float moved(const Point& p, const Instance& own, floa
 
 __device__ void sure_instance(const Given& in, const Made& out, int n, int many) {
     __shared__ __align__(16) float weights[COORDINATE ? WEIGHTS : 1];
-    __shared__ float parts[WARPS][SUMS], sums[SUMS], seen[BOTH], gates[CELLS], told[GATES + OUTPUTS];
+    __shared__ float parts[WARPS][SUMS], sums[SUMS], seen[BOTH], gates[SHARES][CELLS], told[GATES + OUTPUTS];
     __shared__ float spare[2][WARPS];
     __shared__ Instance common;
     const long long i = blockIdx.x, start = i * n;
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     if (COORDINATE)
         for (int k = threadIdx.x; k < WEIGHTS; k += THREADS) weights[k] = in.flat[k];
+    if (COORDINATE)
+        for (int k = 32 * threadIdx.x; k < UNITS * n; k += 32 * THREADS)
+            announce(in.coordinate_h + start * UNITS + k), announce(in.coordinate_c + start * UNITS + k);
     for (int k = threadIdx.x; k < INSTANCE; k += THREADS) seen[SEEN + k] = in.instance_h[i * INSTANCE + k];
     Instance own;
     own.lam = in.lam[many ? i : 0], own.fresh = in.fresh[i] > 0.f;
@@ -203,17 +211,27 @@ __device__ void sure_instance(const Given& in, const Made& out, int n, int many)
     }
     __syncthreads();
 
-    for (int k = threadIdx.x; k < CELLS; k += THREADS) {
-        float total = in.gates[BOTH * CELLS + k];
-#pragma unroll 16
-        for (int from = 0; from < BOTH; ++from) total += in.gates[from * CELLS + k] * seen[from];
-        gates[k] = total;
+    if (threadIdx.x < SHARES * CELLS) {
+        const int k = threadIdx.x % CELLS, share = threadIdx.x / CELLS;
+        float total = share == 0 ? in.gates[BOTH * CELLS + k] : 0.f;
+#pragma unroll
+        for (int step = 0; step < SHARE; ++step) {
+            const int from = share * SHARE + step;
+            if (from < BOTH) total += in.gates[from * CELLS + k] * seen[from];
+        }
+        gates[share][k] = total;
     }
     __syncthreads();
     for (int k = threadIdx.x; k < INSTANCE; k += THREADS) {
-        const float c = sigmoid(gates[INSTANCE + k]) * in.instance_c[i * INSTANCE + k] +
-                        sigmoid(gates[k]) * hyperbolic(gates[2 * INSTANCE + k]);
-        const float h = sigmoid(gates[3 * INSTANCE + k]) * hyperbolic(c);
+        float gate[4];
+#pragma unroll
+        for (int part = 0; part < 4; ++part) {
+            gate[part] = 0.f;
+#pragma unroll
+            for (int share = 0; share < SHARES; ++share) gate[part] += gates[share][part * INSTANCE + k];
+        }
+        const float c = sigmoid(gate[1]) * in.instance_c[i * INSTANCE + k] + sigmoid(gate[0]) * hyperbolic(gate[2]);
+        const float h = sigmoid(gate[3]) * hyperbolic(c);
         out.instance_c[i * INSTANCE + k] = c, out.instance_h[i * INSTANCE + k] = h;
         seen[SEEN + k] = h;
     }
@@ -224,7 +242,7 @@ __device__ void sure_instance(const Given& in, const Made& out, int n, int many)
         const float* from = threadIdx.x < GATES ? in.told : in.out;
         if (COORDINATE || threadIdx.x >= GATES) {
             float total = from[INSTANCE * width + k];
-#pragma unroll 16
+#pragma unroll
             for (int unit = 0; unit < INSTANCE; ++unit) total += from[unit * width + k] * seen[SEEN + unit];
             told[threadIdx.x] = total;
         }
@@ -284,7 +302,7 @@ __device__ void sure_instance(const Given& in, const Made& out, int n, int many)
 }
 
 // lam: one number, or with many = 1 one per instance
-extern "C" __global__ void __launch_bounds__(THREADS, 2)
+extern "C" __global__ void __launch_bounds__(THREADS, COORDINATE ? 2 : 4)
 sure_step(const float* g, const float* lam, const float* step, const float* x, const float* x_before,
           const float* g_before, const float* G_before, const float* side_before, const float* G_first,
           const float* t, const float* momentum, const float* fresh, const float* instance_h, const float* instance_c,

@@ -83,6 +83,7 @@ class Optimizer(ABC, Generic[S]):
     """A first-order method for a batch of problems."""
 
     reuses_memory: ClassVar[bool] = False  # whether later steps overwrite a state that was returned
+    patience: ClassVar[int] = 0  # iterations on a GPU before it pays to prepare the steps for a smaller batch
 
     @abstractmethod
     def init(
