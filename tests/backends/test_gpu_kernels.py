@@ -7,9 +7,10 @@ from sureprox.backends import Accelerated, stepper
 from sureprox.backends.ahead import OneRead, ahead
 from sureprox.backends.cuda_sure import QuickSure
 from sureprox.backends.judge import QuickStack
+from sureprox.backends.lanczos import block_lanczos
 from sureprox.backends.normal import NormalLeastSquares, normal_map
 from sureprox.optimizers import FISTA, ISTA, Certified, load
-from sureprox.problems import LassoFamily, LogisticFamily
+from sureprox.problems import LassoFamily, LeastSquares, LogisticFamily
 
 pytestmark = [pytest.mark.cuda, pytest.mark.slow]
 SIZES = [(1, 5, 4), (8, 250, 500), (300, 250, 500), (40, 64, 128), (9, 33, 1024), (70_000, 2, 8)]
@@ -48,6 +49,16 @@ def test_images_and_next_gradients_from_one_read(batch, m, n, points):
         close(ours, exact)
     for _ in range(20):
         assert all(torch.equal(*pair) for pair in zip(ahead(A, x, before, momentum, b), first, strict=True))
+
+
+def test_largest_eigenvalue_from_one_read_per_step():
+    A = drawn(torch.Generator("cuda").manual_seed(6), 64, 250, 500)
+    ratio = block_lanczos(A).double() / torch.linalg.matrix_norm(A.double(), ord=2).square()
+    assert float(ratio.min()) >= 1.005
+    assert float(ratio.max()) <= 1.0101
+    torch.testing.assert_close(block_lanczos(A[:5].clone()), block_lanczos(A)[:5], rtol=1e-5, atol=0)
+    f = LeastSquares.trusted(A=A, b=A[:, :, 0].contiguous())
+    torch.testing.assert_close(f.lipschitz(), block_lanczos(A), rtol=1e-6, atol=0)
 
 
 OPTIMIZERS = {

@@ -59,12 +59,17 @@ class OneRead(Stacked):
         return found
 
 
+def can_look_ahead(A: Tensor, points: int) -> bool:
+    """Whether `ahead` is made for this A and so many points."""
+    n = A.shape[-1]
+    if points > MOST_POINTS or n > MOST_COLUMNS or not fewer_reads_possible(A, points):
+        return False
+    return cuda.can_build(*_build(n, points, cuda.index(A.device)))
+
+
 def one_read(stack: Stacked) -> Stacked:
     """The same, with fewer reads of A where that is possible."""
     problem, f = stack.problem, stack.problem.f
     if type(f) is not LeastSquares or type(problem) is not Problem or problem.requires_grad:
         return stack
-    n, points = problem.n, stack.count
-    if points > MOST_POINTS or n > MOST_COLUMNS or not fewer_reads_possible(f.A, points):
-        return stack
-    return OneRead(stack, f) if cuda.can_build(*_build(n, points, cuda.index(f.A.device))) else stack
+    return OneRead(stack, f) if can_look_ahead(f.A, stack.count) else stack

@@ -4,14 +4,12 @@ import torch
 from torch import Tensor
 
 from sureprox.backends.cpu import LARGEST_ALONE, SUFFIX, call, suits
-from sureprox.fast import offer
-from sureprox.problems.linear import LinearMap
 from sureprox.problems.spectrum import KRYLOV_BLOCK, KRYLOV_STEPS, SAFETY, largest_entry, ritz_value, starting_block
 
 KRYLOV = ("A start inverse basis images weights", "batch m n steps threads")
 
 
-def largest_eigenvalue(linear: LinearMap, stack: Tensor) -> Tensor | None:
+def largest_eigenvalue(stack: Tensor) -> Tensor | None:
     batch, m, n = stack.shape
     size = min(m, n)
     if size < KRYLOV_BLOCK or not suits(stack, batch, n) or not stack.is_contiguous():
@@ -27,6 +25,3 @@ def largest_eigenvalue(linear: LinearMap, stack: Tensor) -> Tensor | None:
     tensors |= {"basis": basis, "images": images}
     call(f"krylov_{SUFFIX[stack.dtype]}", KRYLOV, tensors, (), batch=batch, m=m, n=n, steps=steps)
     return SAFETY * ritz_value(basis.mT, images.mT, scale)
-
-
-offer(LinearMap, "largest_eigenvalue", largest_eigenvalue)

@@ -10,7 +10,7 @@ from sureprox.backends.ahead import OneRead
 from sureprox.optimizers.base import State
 from sureprox.optimizers.certified import Ahead, Certified, CertifiedState
 from sureprox.problems import L1
-from sureprox.problems.stacked import Points, Stacked
+from sureprox.problems.stacked import Stacked
 
 THREADS = 256  # as in tracks.cu and judge.cu
 
