@@ -42,17 +42,17 @@ static Index threadIdx, blockIdx, gridDim, blockDim{BLOCK};
 // Copies under way land as late as they may, so that whoever does not wait finds what was there before, or at once, so
 // that they overwrite what somebody still needs.
 static bool late = true;
-struct Copy { float4* to; const float4* from; };
+struct Copy { void* to; const void* from; std::size_t size; };
 static std::vector<std::vector<Copy>> groups[BLOCK];
-static void fetch(float4* to, const float4* from) {
+template <class T> static void fetch(T* to, const T* from) {
     if (!late) *to = *from;
-    else groups[threadIdx.x].back().push_back({to, from});
+    else groups[threadIdx.x].back().push_back({to, from, sizeof(T)});
 }
 static void end_group() { groups[threadIdx.x].emplace_back(); }
 template <int LATER> static void arrived() {
     auto& mine = groups[threadIdx.x];  // the last one is still open
     while (mine.size() > LATER + 1) {
-        for (const Copy& copy : mine.front()) *copy.to = *copy.from;
+        for (const Copy& copy : mine.front()) std::memcpy(copy.to, copy.from, copy.size);
         mine.erase(mine.begin());
     }
 }

@@ -5,12 +5,13 @@ import torch
 from emulation import emulated, pointer
 
 import sureprox as sp
-from sureprox.backends import cuda
+from sureprox.backends import cuda, lanczos
 from sureprox.backends.ahead import OneRead, ahead, one_read
 from sureprox.backends.lanczos import block_lanczos, largest_eigenvalue
 from sureprox.optimizers import FISTA, Certified, GoMathL2O
 from sureprox.problems import LassoFamily
 from sureprox.problems.linear import LinearMap
+from sureprox.problems.spectrum import orthonormal
 from sureprox.problems.stacked import Stacked
 
 
@@ -42,6 +43,7 @@ def on_cpu(monkeypatch, kernels):
     monkeypatch.setattr(cuda, "kernel", kernel)
     monkeypatch.setattr(cuda, "multiprocessors", lambda device: 132)
     monkeypatch.setattr(cuda, "index", lambda device: 0)
+    monkeypatch.setattr(lanczos, "orthonormal_now", orthonormal)  # has tests of its own
     monkeypatch.setattr(cuda, "usable", lambda device, dtype, memory: dtype == torch.float32)
 
 

@@ -10,9 +10,12 @@ struct Extrapolated {
     float *z, *w;
     float momentum;  // of this lane's point
     int m;
-    __device__ float2 before(int row, int p) const { return make_float2(b[row], z_before[(long long)p * m + row]); }
-    __device__ float after(int row, int p, float product, float2 at) {
-        const float here = product - at.x, there = here + momentum * (here - at.y);
+    static constexpr int KNOWN = 2;
+    __device__ const float* before(int row, int p, int k) const {
+        return k == 0 ? b + row : z_before + (long long)p * m + row;
+    }
+    __device__ float after(int row, int p, float product, const float* at) {
+        const float here = product - at[0], there = here + momentum * (here - at[1]);
         z[(long long)p * m + row] = here;
         w[(long long)p * m + row] = there;
         return there;

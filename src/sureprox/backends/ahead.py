@@ -25,8 +25,7 @@ def _build(n: int, points: int, device: int) -> tuple[str, str, cuda.Macros, int
     return "ahead.cu", "ahead", (*shape_of(n, points), ("POINTS", points)), device, shared_memory(n, points)
 
 
-@torch.library.custom_op("sureprox::ahead", mutates_args=())
-def ahead(A: Tensor, x: Tensor, before: Tensor, momentum: Tensor, b: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def launch_ahead(A: Tensor, x: Tensor, before: Tensor, momentum: Tensor, b: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """z = A x - b (B, K, m), w = z + momentum (z - before), A'w (B, K, n); A (B, m, n), x (B, K, n), b (B, m)."""
     batch, m, n = A.shape
     points, device = x.shape[1], A.device.index
@@ -39,6 +38,9 @@ def ahead(A: Tensor, x: Tensor, before: Tensor, momentum: Tensor, b: Tensor) -> 
     arguments = [A, *given, z, w, gradient, batch, m, n, rows]
     kernel((batch, blocks, 1), (THREADS, 1, 1), arguments, shared_mem=shared_memory(n, points))
     return z, w, added_up(blocks, gradient)
+
+
+ahead = torch.library.custom_op("sureprox::ahead", mutates_args=())(launch_ahead)
 
 
 @ahead.register_fake
@@ -55,7 +57,8 @@ class OneRead(Stacked):
         self.A, self.b = f.A, f.b
 
     def ahead(self, x: Tensor, before: Tensor, momentum: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        found: tuple[Tensor, Tensor, Tensor] = ahead(self.A, self._centred(x), before, momentum, self.b)
+        look = cuda.direct(ahead, launch_ahead)
+        found: tuple[Tensor, Tensor, Tensor] = look(self.A, self._centred(x), before, momentum, self.b)
         return found
 
 

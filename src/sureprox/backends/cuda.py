@@ -1,7 +1,7 @@
 """CUDA kernels from the .cu files beside this one, compiled when first needed by the CUDA that PyTorch brings."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -65,6 +65,14 @@ def usable(device: torch.device, dtype: torch.dtype, shared_memory: int) -> bool
 def index(device: torch.device) -> int:
     """The number of a CUDA device."""
     return device.index if device.index is not None else torch.cuda.current_device()
+
+
+def direct(operation: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function`, which launches a kernel, or, where something is compiled or differentiated, the operation made of it.
+
+    PyTorch takes a quarter of a millisecond to call an operation that is written in Python.
+    """
+    return operation if torch.compiler.is_compiling() or torch.is_grad_enabled() else function
 
 
 @dataclass

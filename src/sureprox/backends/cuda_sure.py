@@ -25,8 +25,7 @@ def _build(outputs: int, instance: int, coordinate: int, device: int) -> tuple[s
     return "sure.cu", "sure_step", macros, device
 
 
-@torch.library.custom_op("sureprox::sure_step", mutates_args=())
-def sure_step(g: Tensor, lam: Tensor, old: list[Tensor], weights: list[Tensor]) -> list[Tensor]:
+def launch_sure_step(g: Tensor, lam: Tensor, old: list[Tensor], weights: list[Tensor]) -> list[Tensor]:
     """The tensors of the next state: NEW, COORDINATE if in `old`, and with a fourth output x_before and g_before.
 
     g (B, n), lam () or (B,), old: step size, then VECTORS, NUMBERS, INSTANCE and, where the coordinates have an LSTM,
@@ -51,6 +50,9 @@ def _likes(old: list[Tensor], outputs: int) -> list[Tensor]:
     return [*[x] * 5, *numbers, *memory, *([x, x] if outputs == 4 else [])]
 
 
+sure_step = torch.library.custom_op("sureprox::sure_step", mutates_args=())(launch_sure_step)
+
+
 @sure_step.register_fake
 def _(g: Tensor, lam: Tensor, old: list[Tensor], weights: list[Tensor]) -> list[Tensor]:
     return [like.new_empty(like.shape) for like in _likes(old, weights[1].shape[1])]
@@ -69,7 +71,8 @@ class QuickSure(Sure):
         memory = COORDINATE if state.coordinate_h is not None else ()
         old = [getattr(state, name) for name in ("step_size", *VECTORS, *NUMBERS, *INSTANCE, *memory)]
         names = (*NEW, *memory, *(("x_before", "g_before") if self.conjugate else ()))
-        new = dict(zip(names, sure_step(g, r.lam, old, self.packed), strict=True))
+        step = cuda.direct(sure_step, launch_sure_step)
+        new = dict(zip(names, step(g, r.lam, old, self.packed), strict=True))
         if not self.conjugate:
             new |= {"x_before": state.x, "g_before": g}
         return replace(state, k=state.k + 1, **new)

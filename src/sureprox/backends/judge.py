@@ -19,8 +19,7 @@ def _build(points: int, first: int, device: int, name: str) -> tuple[str, str, c
     return f"{name}.cu", name, (("POINTS", points), ("FIRST", first)), device
 
 
-@torch.library.custom_op("sureprox::tracks", mutates_args=())
-def track_steps(own: list[Tensor], given: list[Tensor]) -> list[Tensor]:
+def launch_tracks(own: list[Tensor], given: list[Tensor]) -> list[Tensor]:
     """What tracks.cu makes of its arguments: x and z of a wrapped optimizer in `own`, if there is one, and the others.
 
     The new points (B, K, n), the images before (B, K, m), the momentum of all points (B, K) and of the tracks, their t.
@@ -39,13 +38,15 @@ def _stepped_shapes(given: list[Tensor]) -> list[tuple[int, ...]]:
     return [(batch, points, n), (batch, points, m), (batch, points), (batch, tracks), (batch, tracks)]
 
 
+track_steps = torch.library.custom_op("sureprox::tracks", mutates_args=())(launch_tracks)
+
+
 @track_steps.register_fake
 def _(own: list[Tensor], given: list[Tensor]) -> list[Tensor]:
     return [given[1].new_empty(shape) for shape in _stepped_shapes(given)]
 
 
-@torch.library.custom_op("sureprox::judge", mutates_args=())
-def judge(numbers: list[Tensor], counts: list[Tensor]) -> list[Tensor]:
+def launch_judge(numbers: list[Tensor], counts: list[Tensor]) -> list[Tensor]:
     """What judge.cu makes of its arguments: the 20 float ones in `numbers`, then the 3 whole ones in `counts`."""
     x, z, y = numbers[0], numbers[1], numbers[8]
     (batch, points, n), m, tracks = x.shape, z.shape[2], y.shape[1]
@@ -62,6 +63,9 @@ def _likes(numbers: list[Tensor], counts: list[Tensor]) -> list[Tensor]:
     return [*(numbers[k] for k in (14, 15, 11, 12, 8, 9, 13, 10, 16, 18, 19, 7)), *counts]
 
 
+judge = torch.library.custom_op("sureprox::judge", mutates_args=())(launch_judge)
+
+
 @judge.register_fake
 def _(numbers: list[Tensor], counts: list[Tensor]) -> list[Tensor]:
     return [like.new_empty(like.shape) for like in _likes(numbers, counts)]
@@ -76,7 +80,7 @@ class QuickCertified(Certified):
         tracks = state.tracks
         own = [] if inner is None else [inner.x, state.inner_z]
         given = [tracks.y, state.g, tracks.x, tracks.z, tracks.t, state.step_size, stack.lam]
-        x, before, momentum_all, momentum, t = track_steps(own, given)
+        x, before, momentum_all, momentum, t = cuda.direct(track_steps, launch_tracks)(own, given)
         seen = Ahead(x, *stack.ahead(x, before, momentum_all), t, momentum)
         return replace(self._decided(stack, state, seen), inner=inner)
 
@@ -89,7 +93,7 @@ class QuickCertified(Certified):
             *(tracks.y, tracks.zy, state.g, tracks.x, tracks.z, tracks.t),
             *(state.x, state.z, state.step_size, stack.lam, state.above, state.weight),
         ]
-        made = judge(numbers, [state.track, state.rejected, state.idle])
+        made = cuda.direct(judge, launch_judge)(numbers, [state.track, state.rejected, state.idle])
         x, z, track_x, track_z, y, zy, t, g, step_size, above, weight, inner_z, track, rejected, idle = made
         return replace(
             state,

@@ -14,7 +14,8 @@ MEMORY = 4 * (8 * EARLIER * MOST + EARLIER * MOST + MOST + MOST * LONGEST)
 
 
 @orthonormal_block.register_kernel("cuda")
-def _(block: Tensor, earlier: Tensor) -> Tensor:
+def orthonormal_now(block: Tensor, earlier: Tensor) -> Tensor:
+    """`orthonormal` by the kernel where it is made for these tensors."""
     size, count = block.shape[1:]
     known = earlier.shape[2]
     fits = size <= LONGEST and count <= MOST and known <= EARLIER and earlier.stride(2) == 1

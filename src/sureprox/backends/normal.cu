@@ -6,9 +6,10 @@
 struct Residual {
     const float* b;  // of this instance, or null
     float squares;   // the sum over the rows of this lane
-    __device__ float before(int row, int p) const { return b != nullptr ? b[row] : 0.f; }
-    __device__ float after(int row, int p, float product, float at) {
-        const float z = product - at;
+    static constexpr int KNOWN = 1;
+    __device__ const float* before(int row, int p, int k) const { return b != nullptr ? b + row : nullptr; }
+    __device__ float after(int row, int p, float product, const float* at) {
+        const float z = b != nullptr ? product - *at : product;
         squares += z * z;
         return z;
     }

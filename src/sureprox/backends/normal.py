@@ -14,6 +14,7 @@ RING = 100_000  # bytes of A that a block holds at most: two blocks fit on a mul
 MOST_TURNS, MOST_STAGES, WIDE = 4, 6, 1024  # rows that a warp works on at a time: about WIDE columns of all points
 MOST_COLUMNS = 1024  # beyond, a row no longer fits into the registers of a warp
 FEWEST_ROWS = 8
+MOST_KNOWN = 2  # numbers that come with each row for each point
 
 
 def shape_of(n: int, points: int) -> cuda.Macros:
@@ -26,7 +27,8 @@ def shape_of(n: int, points: int) -> cuda.Macros:
 def shared_memory(n: int, points: int) -> int:
     """Bytes that a block needs."""
     sizes = dict(shape_of(n, points))
-    return 4 * n * WARPS * max(sizes["TURNS"] * sizes["STAGES"], points)
+    rows = WARPS * sizes["TURNS"] * sizes["STAGES"]
+    return 4 * max(rows * (n + MOST_KNOWN * points), WARPS * points * n)
 
 
 def rows_per_block(batch: int, m: int, device: int) -> int:
@@ -50,8 +52,7 @@ def _build(n: int, device: int) -> tuple[str, str, cuda.Macros, int, int]:
     return "normal.cu", "normal_map", shape_of(n, 1), device, shared_memory(n, 1)
 
 
-@torch.library.custom_op("sureprox::normal_map", mutates_args=())
-def normal_map(A: Tensor, x: Tensor, b: Tensor | None, with_value: bool) -> tuple[Tensor, Tensor]:
+def launch_normal_map(A: Tensor, x: Tensor, b: Tensor | None, with_value: bool) -> tuple[Tensor, Tensor]:
     """A'(A x - b) (B, n) and |A x - b|^2 / 2 (B,), empty if not asked for; A (B, m, n), x (B, n), b (B, m) or zero."""
     batch, m, n = A.shape
     device = A.device.index
@@ -64,6 +65,9 @@ def normal_map(A: Tensor, x: Tensor, b: Tensor | None, with_value: bool) -> tupl
     arguments = [*given, gradient, value, batch, m, n, rows]
     kernel((batch, blocks, 1), (THREADS, 1, 1), arguments, shared_mem=shared_memory(n, 1))
     return added_up(blocks, gradient), added_up(blocks, value) if with_value else nothing
+
+
+normal_map = torch.library.custom_op("sureprox::normal_map", mutates_args=())(launch_normal_map)
 
 
 @normal_map.register_fake
@@ -90,11 +94,11 @@ class NormalLeastSquares(LeastSquares):
     """The same function; value and gradient come from `normal_map`."""
 
     def grad(self, x: Vectors) -> Vectors:
-        gradient: Vectors = normal_map(self.A, x, self.b, False)[0]
+        gradient: Vectors = cuda.direct(normal_map, launch_normal_map)(self.A, x, self.b, False)[0]
         return gradient
 
     def value_and_grad(self, x: Vectors) -> tuple[Scalars, Vectors]:
-        gradient, value = normal_map(self.A, x, self.b, True)
+        gradient, value = cuda.direct(normal_map, launch_normal_map)(self.A, x, self.b, True)
         return value, gradient
 
 

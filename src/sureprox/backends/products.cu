@@ -4,8 +4,8 @@
 // Block (i, s) does so for rows s R, ..., s R + R - 1 of matrix i, warp w of it for rows w, w + WARPS, ... among these.
 // A row comes into shared memory in pieces of four numbers, each copied by the lane that will use it, so that no lane
 // waits for another one: TURNS rows are a stage, and STAGES - 1 of these are on their way while a warp works on one.
-// A lane keeps its columns of the points and of the products with A' in registers. What the blocks of one matrix
-// return is to be added up.
+// So do the numbers that `Slopes` needs with a row. A lane keeps its columns of the points and of the products with A'
+// in registers. What the blocks of one matrix return is to be added up.
 //
 // Compile-time: POINTS; CHUNKS = ceil(n / 128), how many groups of four columns a lane holds of a row; TURNS;
 // STAGES >= 2. n is a multiple of 4; A and x lie at multiples of 16 bytes.
@@ -17,6 +17,10 @@
 __device__ __forceinline__ void fetch(float4* to, const float4* from) {
     unsigned place = static_cast<unsigned>(__cvta_generic_to_shared(to));
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(place), "l"(from) : "memory");
+}
+__device__ __forceinline__ void fetch(float* to, const float* from) {
+    unsigned place = static_cast<unsigned>(__cvta_generic_to_shared(to));
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(place), "l"(from) : "memory");
 }
 __device__ __forceinline__ void end_group() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 template <int LATER> __device__ __forceinline__ void arrived() {
@@ -32,8 +36,9 @@ __device__ __forceinline__ void add(float4& sum, float4 a, float by) {
 }
 
 // A (batch, m, n), x (batch, POINTS, n) -> to (POINTS, n), this block's part of the products with A'.
-// slopes.before(row, p) is asked for early, slopes.after(row, p, product, that) returns what A' is multiplied with; lane
-// p does so for point p. Shared memory holds WARPS STAGES TURNS rows, and WARPS POINTS rows when these are used up.
+// slopes.before(row, p, k) is where the k-th of Slopes::KNOWN numbers lies, or null; slopes.after(row, p, product, they)
+// returns what A' is multiplied with; lane p does so for point p. Shared memory holds WARPS STAGES TURNS rows with the
+// KNOWN POINTS numbers of each, and WARPS POINTS rows when these are used up.
 template <class Slopes>
 __device__ __forceinline__ void products(const float* A, const float* x, float* to, int m, int n, int R,
                                          Slopes& slopes) {
@@ -41,6 +46,8 @@ __device__ __forceinline__ void products(const float* A, const float* x, float* 
     const int columns = n / 4, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     float4* shared = reinterpret_cast<float4*>(raw);
     float4* ring = shared + warp * STAGES * TURNS * columns;
+    float* known = reinterpret_cast<float*>(shared + WARPS * STAGES * TURNS * columns) +
+                   (warp * STAGES * TURNS * POINTS + lane) * Slopes::KNOWN;
     const long long instance = blockIdx.x;
     const int first = blockIdx.y * R, rows = min(R, m - first);
     const float4* matrix = reinterpret_cast<const float4*>(A + (instance * m + first) * n);
@@ -48,16 +55,23 @@ __device__ __forceinline__ void products(const float* A, const float* x, float* 
     const float4 zero = make_float4(0.f, 0.f, 0.f, 0.f);
     const bool last = lane + 32 * (CHUNKS - 1) < columns;  // whether this lane has a last chunk; all have the others
 
+    auto place = [](int stage, int turn) { return (stage % STAGES * TURNS + turn) * POINTS * Slopes::KNOWN; };
     auto ask = [&](int stage) {  // an empty group beyond the last row, so that counting groups counts stages
 #pragma unroll
         for (int turn = 0; turn < TURNS; ++turn) {
             const int row = (stage * TURNS + turn) * WARPS + warp;
             float4* tile = ring + (stage % STAGES * TURNS + turn) * columns + lane;
             const float4* from = matrix + row * columns + lane;
-            if (row < rows)
+            if (row >= rows) continue;
 #pragma unroll
-                for (int k = 0; k < CHUNKS; ++k)
-                    if (k < CHUNKS - 1 || last) fetch(tile + 32 * k, from + 32 * k);
+            for (int k = 0; k < CHUNKS; ++k)
+                if (k < CHUNKS - 1 || last) fetch(tile + 32 * k, from + 32 * k);
+            if (lane < POINTS)
+#pragma unroll
+                for (int k = 0; k < Slopes::KNOWN; ++k) {
+                    const float* number = slopes.before(first + row, lane, k);
+                    if (number != nullptr) fetch(known + place(stage, turn) + k, number);
+                }
         }
         end_group();
     };
@@ -72,12 +86,6 @@ __device__ __forceinline__ void products(const float* A, const float* x, float* 
         }
 
     for (int stage = 0; stage * TURNS * WARPS + warp < rows; ++stage) {
-        decltype(slopes.before(0, 0)) known[TURNS];
-#pragma unroll
-        for (int turn = 0; turn < TURNS; ++turn) {
-            const int row = (stage * TURNS + turn) * WARPS + warp;
-            if (lane < POINTS && row < rows) known[turn] = slopes.before(first + row, lane);
-        }
         ask(stage + STAGES - 1);  // where the stage before was
         arrived<STAGES - 1>();
         const float4* tile = ring + stage % STAGES * TURNS * columns + lane;
@@ -106,7 +114,7 @@ __device__ __forceinline__ void products(const float* A, const float* x, float* 
             float mine = sum[turn][0], slope = 0.f;
 #pragma unroll
             for (int p = 1; p < POINTS; ++p) mine = lane == p ? sum[turn][p] : mine;
-            if (lane < POINTS) slope = slopes.after(first + row, lane, mine, known[turn]);
+            if (lane < POINTS) slope = slopes.after(first + row, lane, mine, known + place(stage, turn));
             float by[POINTS];
 #pragma unroll
             for (int p = 0; p < POINTS; ++p) by[p] = __shfl_sync(0xffffffffu, slope, p);
