@@ -12,7 +12,7 @@ import torch
 from sureprox.backends import Accelerated
 from sureprox.errors import InputError
 from sureprox.optimizers import FISTA, Certified, CertifiedCheap, Optimizer, load
-from sureprox.optimizers.weights import locate, stamp
+from sureprox.optimizers.weights import PRETRAINED, locate, stamp
 from sureprox.path import followed_path, has_short_path
 from sureprox.problems import L1, LeastSquares, Logistic, Problem
 from sureprox.run import Run, iterate
@@ -36,12 +36,11 @@ def default_optimizer(problem: Problem) -> Optimizer[Any]:
     family = {LeastSquares: "lasso", Logistic: "logistic"}.get(type(problem.f))
     if family is None or not isinstance(problem.r, L1):
         return FISTA(restart=True)
-    return _named(f"sure/{family}", problem.device)
+    return _kept(PRETRAINED / "sure" / family, problem.device)
 
 
-def _named(name: str, device: torch.device) -> Optimizer[Any]:
-    """The optimizer of this name or path, read again only if its files are others than last time."""
-    stem = locate(name)
+def _kept(stem: Path, device: torch.device) -> Optimizer[Any]:
+    """The optimizer of this path, read again only if its files are others than last time."""
     return _loaded(stem, stamp(stem), device)
 
 
@@ -102,7 +101,7 @@ def solve(
     if optimizer is None:
         optimizer = default_optimizer(problem)
     elif isinstance(optimizer, str):
-        optimizer = _named(optimizer, problem.device)
+        optimizer = _kept(locate(optimizer), problem.device)
     start = problem.start(x0)
     if differentiable is None:
         differentiable = torch.is_grad_enabled() and (problem.requires_grad or start.requires_grad)

@@ -55,13 +55,17 @@ class Accelerated(Optimizer[S]):
     each kind of problem compiles, which takes seconds to a minute, but for Sure on LASSO problems on a GPU, whose
     kernels need no more than a few seconds. On a GPU the state of a step is overwritten `RING` steps later: whoever
     wants to keep one has to copy it.
+
+    `compiled=False`: the operations of a step remain what they are, and on a GPU are replayed, which takes milliseconds
+    to prepare and saves most of the time of a small batch.
     """
 
     reuses_memory = True
     patience = 50
 
-    def __init__(self, optimizer: Optimizer[S]) -> None:
+    def __init__(self, optimizer: Optimizer[S], compiled: bool = True) -> None:
         self.plain = optimizer
+        self.compiled = compiled
         self._quick: dict[tuple[torch.device, torch.dtype], Optimizer[S]] = {}
         self._target: tuple[Problem, Problem | Stacked] | None = None
         self._replay: Replay | None = None
@@ -74,7 +78,7 @@ class Accelerated(Optimizer[S]):
         return self.plain.init(problem, x0, **options)
 
     def step(self, problem: Problem, state: S) -> S:
-        if problem.batch < SMALLEST:
+        if problem.batch < SMALLEST if self.compiled else problem.device.type != "cuda":
             return self.plain.step(problem, state)
         if self._target is None or self._target[0] is not problem:
             self._target, self._replay = (problem, self._seen(problem)), None
@@ -87,7 +91,7 @@ class Accelerated(Optimizer[S]):
             after: S = stepped(state, shape, iter(self._advance(optimizer, target, shape, values)))
         else:
             if self._replay is None or not self._replay.fits(state):
-                advance = _advanced if all_in_kernels(optimizer, target) else self._advance
+                advance = self._advance if self.compiled and not all_in_kernels(optimizer, target) else _advanced
                 self._replay = Replay(advance, optimizer, target, problem, state)
             after = self._replay.step(state)
         if isinstance(optimizer, Certified) and is_check(after.k):

@@ -5,6 +5,8 @@
 //
 // Compile-time: POINTS = K, FIRST = 1 if point 0 belongs to a wrapped optimizer and 0 if all are FISTA's.
 
+#include "warp.cu"
+
 constexpr int THREADS = 256, WARPS = THREADS / 32, TRACKS = POINTS - FIRST, SUMS = 8, MARKS = 5;
 constexpr float EPS = 1.1920928955078125e-7f, TINY = 1.17549435082228750797e-38f;
 // as in stacked.py and tracks.py
@@ -30,9 +32,14 @@ __device__ void judge_instance(const Given& in, const Made& out, int n, int m) {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const float *best_x = in.best_x + i * n, *best_z = in.best_z + i * m;
 
-    float sum[POINTS * SUMS];
+    announce_all(in.g_ahead + i * POINTS * n, POINTS * n);
+    announce_all(in.track_x + i * TRACKS * n, TRACKS * n);
+    announce_all(in.ahead + i * POINTS * m, POINTS * m);
+    announce_all(in.track_z + i * TRACKS * m, TRACKS * m);
+
+    float sum[POINTS][SUMS];
 #pragma unroll
-    for (int k = 0; k < POINTS * SUMS; ++k) sum[k] = 0.f;
+    for (int k = 0; k < POINTS * SUMS; ++k) sum[k / SUMS][k % SUMS] = 0.f;
     const float *x_all = in.x + i * POINTS * n, *g_all = in.g + i * POINTS * n, *y_all = in.y + i * TRACKS * n;
     for (int j = threadIdx.x; j < n; j += THREADS) {
         const float best = best_x[j];
@@ -40,7 +47,7 @@ __device__ void judge_instance(const Given& in, const Made& out, int n, int m) {
         for (int p = 0; p < POINTS; ++p) {  // |x|^2, |x - from|^2, |x - best|^2, <g, x - best>, |x|_1 - |best|_1
             const float from = p < FIRST ? in.inner_x[i * n + j] : y_all[(p - FIRST) * n + j];
             const float here = x_all[p * n + j], lead = here - best, moved = here - from;
-            float* mine = sum + p * SUMS;
+            float(&mine)[SUMS] = sum[p];
             mine[0] += here * here, mine[1] += moved * moved, mine[2] += lead * lead;
             mine[3] += g_all[p * n + j] * lead, mine[4] += fabsf(here) - fabsf(best);
         }
@@ -52,15 +59,14 @@ __device__ void judge_instance(const Given& in, const Made& out, int n, int m) {
         for (int p = 0; p < POINTS; ++p) {  // |z - from|^2, |best - from|^2, |from|^2
             const float from = p < FIRST ? in.inner_z[i * m + j] : zy_all[(p - FIRST) * m + j];
             const float d = z_all[p * m + j] - from, e = best - from;
-            float* mine = sum + p * SUMS;
+            float(&mine)[SUMS] = sum[p];
             mine[5] += d * d, mine[6] += e * e, mine[7] += from * from;
         }
     }
 #pragma unroll
-    for (int k = 0; k < POINTS * SUMS; ++k) {
-#pragma unroll
-        for (int apart = 16; apart > 0; apart /= 2) sum[k] += __shfl_xor_sync(0xffffffffu, sum[k], apart);
-        if (lane == 0) parts[warp][k] = sum[k];
+    for (int p = 0; p < POINTS; ++p) {
+        const float total = eight_sums(sum[p]);
+        if (lane < SUMS) parts[warp][p * SUMS + lane] = total;
     }
     __syncthreads();
     if (threadIdx.x < POINTS * SUMS) {
@@ -169,7 +175,7 @@ __device__ void judge_instance(const Given& in, const Made& out, int n, int m) {
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void __launch_bounds__(THREADS, 4)
 judge(const float* x, const float* z, const float* ahead, const float* g_ahead, const float* t_ahead,
       const float* momentum, const float* inner_x, const float* inner_z, const float* y, const float* zy,
       const float* g, const float* track_x, const float* track_z, const float* t, const float* best_x,

@@ -5,6 +5,7 @@
 // COORDINATE: 8, or 0 where all coordinates of an instance get the same.
 
 #include "coordinate.cu"
+#include "warp.cu"
 
 #ifndef EMULATED  // tests run the rest of this file on a CPU
 __device__ __forceinline__ float quick_log2(float x) {
@@ -17,13 +18,9 @@ __device__ __forceinline__ float quick_root(float x) {
     asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
     return y;
 }
-// What will be read later is on its way from now on.
-__device__ __forceinline__ void announce(const float* place) {
-    asm volatile("prefetch.global.L2 [%0];" ::"l"(place));
-}
 #endif
 
-constexpr int WARPS = THREADS / 32, SUMS = 15, SEEN = 14, BOTH = SEEN + INSTANCE, CELLS = 4 * INSTANCE;
+constexpr int WARPS = THREADS / 32, SUMS = 16, SEEN = 14, BOTH = SEEN + INSTANCE, CELLS = 4 * INSTANCE;
 constexpr bool CONJUGATE = OUTPUTS == 4;
 // as in sure.py and sure_features.py
 constexpr float LOG2_REACH = 3.f, LEAST_MOMENTUM = 0.02f, LARGEST_MOMENTUM = 0.995f, RELUCTANCE = 1.f;
@@ -172,31 +169,30 @@ __device__ void sure_instance(const Given& in, const Made& out, int n, int many)
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     if (COORDINATE)
         for (int k = threadIdx.x; k < WEIGHTS; k += THREADS) weights[k] = in.flat[k];
-    if (COORDINATE)
-        for (int k = 32 * threadIdx.x; k < UNITS * n; k += 32 * THREADS)
-            announce(in.coordinate_h + start * UNITS + k), announce(in.coordinate_c + start * UNITS + k);
+    if (COORDINATE) announce_all(in.coordinate_h + start * UNITS, UNITS * n);
+    if (COORDINATE) announce_all(in.coordinate_c + start * UNITS, UNITS * n);
     for (int k = threadIdx.x; k < INSTANCE; k += THREADS) seen[SEEN + k] = in.instance_h[i * INSTANCE + k];
     Instance own;
     own.lam = in.lam[many ? i : 0], own.fresh = in.fresh[i] > 0.f;
     own.inverse_L = in.step[i], own.L = 1.f / own.inverse_L;
 
-    float sum[SUMS];
+    float sum[SUMS / 8][8];  // the last one remains zero
 #pragma unroll
-    for (int k = 0; k < SUMS; ++k) sum[k] = 0.f;
+    for (int k = 0; k < SUMS; ++k) sum[k / 8][k % 8] = 0.f;
 #pragma unroll 2
     for (int j = threadIdx.x; j < n; j += THREADS) {
         const Point p = point(in, own, start + j);
-        sum[0] += p.G * p.G, sum[1] += p.G_before * p.G_before, sum[2] += p.G * p.G_before, sum[3] += p.G * p.d;
-        sum[4] += p.d * p.d, sum[5] += p.d * p.dg, sum[6] += p.dg * p.dg;
+        float(&low)[8] = sum[0], (&high)[8] = sum[1];
+        low[0] += p.G * p.G, low[1] += p.G_before * p.G_before, low[2] += p.G * p.G_before, low[3] += p.G * p.d;
+        low[4] += p.d * p.d, low[5] += p.d * p.dg, low[6] += p.dg * p.dg;
         const float d = p.stable ? p.d : 0.f, dg = p.stable ? p.dg : 0.f;
-        sum[7] += p.slope * d, sum[8] += p.slope * dg, sum[9] += p.d * d, sum[10] += p.d * dg, sum[11] += p.dg * dg;
-        sum[12] += p.smooth ? 1.f : 0.f, sum[13] += p.side != p.side_before ? 1.f : 0.f, sum[14] += p.size * p.size;
+        low[7] += p.slope * d, high[0] += p.slope * dg, high[1] += p.d * d, high[2] += p.d * dg, high[3] += p.dg * dg;
+        high[4] += p.smooth ? 1.f : 0.f, high[5] += p.side != p.side_before ? 1.f : 0.f, high[6] += p.size * p.size;
     }
 #pragma unroll
-    for (int k = 0; k < SUMS; ++k) {
-#pragma unroll
-        for (int apart = 16; apart > 0; apart /= 2) sum[k] += __shfl_xor_sync(0xffffffffu, sum[k], apart);
-        if (lane == 0) parts[warp][k] = sum[k];
+    for (int k = 0; k < SUMS / 8; ++k) {
+        const float total = eight_sums(sum[k]);
+        if (lane < 8) parts[warp][8 * k + lane] = total;
     }
     __syncthreads();
     if (threadIdx.x < SUMS) {

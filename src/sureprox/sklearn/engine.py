@@ -10,6 +10,7 @@ import torch
 from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor
 
+from sureprox.backends import Accelerated
 from sureprox.errors import InputError
 from sureprox.optimizers import FISTA, Optimizer
 from sureprox.problems import Problem
@@ -99,7 +100,8 @@ def _solved(problem: Problem, optimizer: Any, x: Tensor, **options: Any) -> Solu
     given proved too small, is the guarantee needed: it finds a larger one.
     """
     if type(optimizer) is FISTA and optimizer.restart:
-        solution = solve(problem, optimizer, x, certify=False, **options)
+        replayed = Accelerated(optimizer, compiled=False) if problem.device.type == "cuda" else optimizer
+        solution = solve(problem, replayed, x, certify=False, **options)
         if not (solution.status == Status.DIVERGED).any():
             return solution
     return solve(problem, optimizer, x, **options)
