@@ -96,7 +96,7 @@ class Solution:
             track=track,
             pull_backs=self.pull_backs.index_add(0, index, more.pull_backs[rows]),
             rejected=self.rejected.index_add(0, index, more.rejected[rows]),
-            refined=mask,
+            refined=self.refined | mask,
         )
 
 
