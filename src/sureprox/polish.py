@@ -7,7 +7,7 @@ from sureprox.optimizers.base import State
 from sureprox.problems import L1, LeastSquares, Problem, WeightedL1
 from sureprox.types import Vectors
 
-CHUNK = 2**22  # entries of gathered columns and normal matrices held at a time
+CHUNK = 2**22  # entries of gathered columns and normal matrices held at a time, if a run has such an amount to spare
 MEASURED = 8  # products with A that measuring a point costs: two certificates, in float64
 
 
@@ -46,7 +46,8 @@ def polished(problem: Problem, x: Vectors, rows: Tensor | None = None) -> Tensor
     size = torch.where(size <= f.m, size, 0)
     sizes, order = size.sort(descending=True, stable=True)
     found = y.double()
-    for part, width in _parts(order, sizes.tolist(), f.m):
+    room = min(CHUNK, max(f.A.numel() // 8, 2 * problem.batch * (f.m + problem.n)))
+    for part, width in _parts(order, sizes.tolist(), f.m, room):
         chosen = inside[part].to(torch.uint8).argsort(dim=1, descending=True, stable=True)[:, :width]
         here = inside[part].gather(1, chosen)
         columns = _columns(f.A, rows[part], chosen, here)
@@ -57,15 +58,15 @@ def polished(problem: Problem, x: Vectors, rows: Tensor | None = None) -> Tensor
     return found if problem.shift is None else found - problem.shift[rows].double()
 
 
-def _parts(order: Tensor, sizes: list[int], m: int) -> list[tuple[Tensor, int]]:
-    """Instances to be solved together, and the width they share: not more than `CHUNK`, none half as wide as another.
+def _parts(order: Tensor, sizes: list[int], m: int, room: int) -> list[tuple[Tensor, int]]:
+    """Instances to be solved together, and the width they share: as many as have `room`, none half as wide as another.
 
     `sizes` of the supports fall; instances without one are left out.
     """
     parts, start = [], 0
     while start < len(sizes) and sizes[start] > 0:
         width = sizes[start]
-        stop = start + max(1, CHUNK // (width * (m + 2 * width)))
+        stop = start + max(1, room // (width * (m + 2 * width)))
         stop = next((i for i in range(start + 1, min(stop, len(sizes))) if 2 * sizes[i] < width), min(stop, len(sizes)))
         parts.append((order[start:stop], width))
         start = stop
