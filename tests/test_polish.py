@@ -204,7 +204,7 @@ def test_neighbours_do_not_change_when_an_instance_ends():
         torch.testing.assert_close(alone.x[0], together.x[i], rtol=1e-9, atol=1e-11)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     m=st.integers(2, 40), n=st.integers(2, 60), ratio=st.sampled_from([0.9, 0.3, 0.1, 0.01, 0.001]),
     rho=st.sampled_from([0.0, 0.9, 0.999]), twins=st.booleans(), shared=st.booleans(), seed=st.integers(0, 10**6),
@@ -219,7 +219,7 @@ def test_converged_is_never_said_of_a_wrong_point(m, n, ratio, rho, twins, share
     exact = problem.to(dtype=F64)
     x = solution.x.double()
     torch.testing.assert_close(exact.objective(x), solution.objective, rtol=1e-12, atol=0)
-    lower = sp.solve(exact, FAST, x, max_iter=2000, tol=1e-10, certify=False)  # F* >= its dual value
+    lower = sp.solve(exact, FAST, x, max_iter=500, tol=1e-10, certify=False)  # F* >= its dual value
     bound = torch.maximum(lower.objective - lower.gap, solution.objective - solution.gap)
     assert (solution.gap >= solution.objective - lower.objective - 1e-12 * solution.objective).all()
     floor = torch.maximum(lower.objective, 1e-6 * exact.scale()[0])
@@ -257,14 +257,14 @@ def test_the_iteration_limit_holds():
 
 
 class Attempts:
-    """Stands in for `polished`: counts, and returns x itself, except in the precision that is `helped`."""
+    """Stands in for `polished`: counts, and returns x itself unless told to help."""
 
-    def __init__(self, helped=None):
-        self.helped, self.made = helped, []
+    def __init__(self, *, help=False):
+        self.help, self.made = help, []
 
     def __call__(self, problem, x, rows):
         self.made.append((problem.dtype, (x[rows] != 0).sum(1).tolist(), rows.tolist()))
-        return polished(problem, x, rows) if problem.dtype == self.helped else x[rows].double()
+        return polished(problem, x, rows) if self.help else x[rows].double()
 
     def total(self, n):
         return sum(k**2 + MEASURED * n for _, sizes, _ in self.made for k in sizes)
@@ -307,12 +307,11 @@ def test_who_stalls_in_float32_is_tried_whatever_it_costs(monkeypatch):
 
 
 def test_the_run_in_float64_may_polish_too(monkeypatch):
-    attempts = Attempts(F64)
+    """Columns so alike that float32 does not find the signs."""
+    attempts = Attempts(help=True)
     monkeypatch.setattr("sureprox.polish.polished", attempts)
-    monkeypatch.setattr("sureprox.polish.Polish.continued", lambda self, index: sp.polish.Polish(PART))
-    problem = random_problem("lasso", batch=4, m=40, n=60).to(dtype=torch.float32)
-    PART = problem
-    solution = sp.solve(problem, FAST, tol=1e-12)
+    A, b = autoregressive(6, 30, 80, 0.9), normal(6, 30, seed=1)
+    solution = sp.solve(with_ratio("lasso", A, b, 0.003).to(dtype=torch.float32), FAST, max_iter=20_000)
     assert solution.converged.all()
     assert solution.refined.all()
     assert {*solution.track} == {Track.POLISH}
