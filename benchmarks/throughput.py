@@ -144,6 +144,7 @@ def main() -> None:
         print("alone", name, numbers["alone"][name], flush=True)
     cases: dict[str, tuple[Any, dict[str, Any]]] = {
         "default": (None, {}),
+        "default, not polished": (None, {"polish": False}),
         "fista-restart": (FISTA(restart=True), {}),
     }
     for name, (optimizer, arguments) in cases.items():

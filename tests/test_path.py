@@ -55,7 +55,7 @@ def test_solve_needs_no_iteration(dtype, part):
     assert set(solution.track) == {Track.PATH}
     exact = sp.reference(given)
     assert bool((solution.objective - exact.objective <= 1e-6 * exact.objective).all())
-    assert bool((solution.gap >= solution.objective - exact.objective).all())
+    assert bool((solution.gap >= solution.objective - exact.objective - 1e-14 * exact.objective).all())
     measured = given.to(dtype=torch.float64).objective(solution.x.double())
     torch.testing.assert_close(measured, solution.objective, rtol=1e-12, atol=0)
     if dtype == torch.float32:  # x is float64 exactly where float32 cannot hold the answer

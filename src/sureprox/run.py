@@ -10,11 +10,14 @@ from sureprox.optimizers import Optimizer
 from sureprox.optimizers.base import S, State
 from sureprox.optimizers.certified import CertifiedState, credit
 from sureprox.optimizers.guaranteed import TRACKS, GuaranteedState, Track
+from sureprox.polish import Polish
 from sureprox.problems import Problem
 from sureprox.solution import Progress, Solution, Status, named
 from sureprox.stopping import Measurement, StoppingRule
 
 STALLED = 10  # iterations in a row in which float32 moved by its rounding only
+ROUNDING = 1e-14  # relative error of an objective in float64
+FEW = 1 / 4  # of a batch: so many instances are cut out to be measured
 
 
 def iterate(problem: Problem, optimizer: Optimizer[S], state: S, steps: int) -> Iterator[S]:
@@ -27,7 +30,8 @@ def iterate(problem: Problem, optimizer: Optimizer[S], state: S, steps: int) -> 
 class Run:
     """Which instances still run, and what is known about each.
 
-    `limits` (B,): the iterations each may take; those with none are left alone.
+    `limits` (B,): the iterations each may take; those with none are left alone. `polish`: the instances whose signs are
+    known are finished by it.
     """
 
     def __init__(
@@ -38,11 +42,13 @@ class Run:
         limits: Tensor,
         rule: StoppingRule,
         record: tuple[str, ...],
+        polish: Polish | None = None,
     ) -> None:
         self.problem = problem
         self.optimizer = optimizer
         self.limits = limits
         self.rule = rule
+        self.polish = polish
         self.before = 0  # iterations of an earlier run that this one continues
         self.max_iter = int(limits.max())
         self.x = x0.clone()  # what is returned is never the caller's own tensor
@@ -59,19 +65,37 @@ class Run:
         self.done = self.best.converged | (limits <= 0)
         self.step_norm = torch.zeros(batch, dtype=torch.float64, device=device)
         self.history: dict[str, list[Tensor]] = {name: [] for name in record}
-        self.exact: tuple[Tensor, Tensor] | None = None  # instances (B,) that need float64, and points (B, n) for them
+        self.refined = torch.zeros_like(self.diverged)  # solved by a point that float32 cannot hold
+        self.exact: Tensor | None = None  # (B, n) in float64: these points
 
-    def take_from_path(self, exact: Tensor) -> None:
-        """Instances that `exact` (B, n), in float64, solves are done: here if it survives rounding, else in float64."""
-        rounded = exact.to(self.x.dtype)
-        seen, solved = self.rule.measure(rounded), self.rule.measure(exact).converged
-        index = (seen.converged & ~self.done).nonzero()[:, 0]
-        self.best = self.best.with_rows(index, seen, index)
-        self.x = self.x.index_copy(0, index, rounded[index])
-        self.stalled = solved & ~seen.converged & ~self.done
-        self.exact = self.stalled, exact
-        self.track[solved & ~self.done] = TRACKS.index(Track.PATH)
-        self.done = self.done | self.best.converged | self.stalled
+    def take(self, rows: Tensor, points: Tensor, rule: StoppingRule, wanted: Tensor, track: Track) -> None:
+        """Those of the instances `rows` that `points` (R, n), in float64, solve are done, where `wanted` (R,).
+
+        A point is taken if its certificate says so and if it is not above the best one so far, so that what holds for
+        this one holds for it. Where that is lost by rounding to the precision of the problem, it stays in float64.
+        """
+        seen, highest = rule.measure(points), self.best.objective[rows] * (1 + ROUNDING)
+        solved = wanted & seen.converged & (seen.objective <= highest)
+        if not bool(solved.any()):
+            return
+        rounded = points.to(self.x.dtype)
+        if rounded.dtype != points.dtype:
+            coarse = rule.measure(rounded)
+            same = coarse.converged & (coarse.objective <= highest)
+            seen = seen.with_rows(same.nonzero()[:, 0], coarse, same)
+            self._keep(rows[solved & ~same], points[solved & ~same])
+        index = rows[solved]
+        self.x = self.x.index_copy(0, index, rounded[solved])
+        self.best = self.best.with_rows(index, seen, solved)
+        self.track[index] = TRACKS.index(track)
+        self.stalled &= ~self.best.converged
+        self.done = self.done | self.best.converged
+
+    def _keep(self, index: Tensor, points: Tensor) -> None:
+        """The answers to the instances in `index` are these points, in float64."""
+        if len(index):
+            self.refined[index] = True
+            self.exact = (self.x.double() if self.exact is None else self.exact).index_copy(0, index, points)
 
     def finish(
         self,
@@ -102,7 +126,12 @@ class Run:
             lost = ~self.done[rows] & ~_finite(state.x, seen)
             if check_every > 1 and problem.selectable and bool(lost.any()):
                 self._retrace(rows[lost], problem.select(lost), rule.select(lost), start.select(lost), state.k)
+            running = ~self.done[rows]
             self._update(rows, problem, state, before, seen)
+            if self.polish is not None:
+                running &= ~(self.best.converged | self.diverged)[rows]
+                found = self.polish.points(problem, rows, state, before, running, self.stalled[rows])
+                self._take_polished(rows, rule, *found)
             self._record()
             if callback is not None:
                 callback(self._progress(state.k))
@@ -137,6 +166,17 @@ class Run:
         self.stalled &= ~self.best.converged
         self.done = self.best.converged | self.diverged | self.stalled | (self.iterations >= self.limits)
 
+    def _take_polished(self, rows: Tensor, rule: StoppingRule, index: Tensor, points: Tensor) -> None:
+        """Take `points` for the rows `index` of the batch: measured with all of it, unless they are few."""
+        if not len(index):
+            return
+        wanted = torch.zeros_like(self.done[rows]).index_fill(0, index, True)
+        if len(index) <= FEW * len(rows):
+            rows, rule, wanted = rows[index], rule.select(index), wanted[index]
+        else:
+            points = self.x[rows].double().index_copy(0, index, points)
+        self.take(rows, points, rule, wanted, Track.POLISH)
+
     def _record(self) -> None:
         for name, values in self.history.items():
             values.append((self.step_norm if name == "step_norm" else getattr(self.best, name)).clone())
@@ -150,13 +190,12 @@ class Run:
         """The run that goes on, in float64 and from the points reached, with the stalled instances."""
         index = self.stalled.nonzero()[:, 0]
         rule, x, step = self.rule, self.x.double(), self.step_size
-        if self.exact is not None:
-            x = torch.where(self.exact[0].unsqueeze(1), self.exact[1], x)
         left, track = torch.where(self.stalled, self.limits - self.iterations, 0), self.track
         if self.problem.selectable and len(index) < len(left):
             rule = rule.select(index)
             x, step, left, track = x[index], step[index], left[index], track[index]
-        more = Run(rule.problem, self.optimizer, x, left, rule, tuple(self.history))
+        polish = None if self.polish is None else self.polish.continued(index)
+        more = Run(rule.problem, self.optimizer, x, left, rule, tuple(self.history), polish)
         more.before, more.max_iter = int(self.iterations[index].max()), self.max_iter
         more.step_size, more.track = step, track.clone()
         return more
@@ -164,7 +203,7 @@ class Run:
     def solution(self) -> Solution:
         codes = torch.where(self.diverged, 2, torch.where(self.best.converged, 0, 1))
         return Solution(
-            x=self.x,
+            x=self.x if self.exact is None else torch.where(self.refined.unsqueeze(1), self.exact, self.x.double()),
             objective=self.best.objective,
             gap=self.best.gap,
             kkt=self.best.kkt,
@@ -176,7 +215,7 @@ class Run:
             track=named(self.track, TRACKS),
             pull_backs=self.pull_backs,
             rejected=self.rejected,
-            refined=torch.zeros_like(self.diverged),
+            refined=self.refined,
         )
 
 

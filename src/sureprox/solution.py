@@ -39,8 +39,8 @@ class Solution:
 
     What a certified run adds: F(x) - F* <= rate (|x_0 - x*|^2 - credit), the rate being infinite without the guarantee;
     `track` (B,) of `Track`, which method found x; how often the optimizer was pulled back; in how many iterations L
-    proved too small; and whether the instance was finished in float64 because float32 could not reach the tolerance:
-    x is then float64.
+    proved too small; and whether the instance was finished in float64, by iterations or by a polished point, because
+    float32 could not reach the tolerance: x is then float64.
     """
 
     x: Tensor
@@ -96,7 +96,7 @@ class Solution:
             track=track,
             pull_backs=self.pull_backs.index_add(0, index, more.pull_backs[rows]),
             rejected=self.rejected.index_add(0, index, more.rejected[rows]),
-            refined=mask,
+            refined=self.refined | mask,
         )
 
 

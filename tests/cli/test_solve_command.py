@@ -49,11 +49,21 @@ def test_solutions_are_scikit_learns(command, file, tmp_path):
         assert (found["gap"] <= 1e-9 * found["objective"]).all()
         assert found["status"].tolist() == ["converged"] * 3
         assert found["converged"].all()
-        assert set(found["track"]) <= {"optimizer", "fista", "restarted fista", "start"}
+        assert set(found["track"]) <= {"optimizer", "fista", "restarted fista", "start", "polish"}
         np.testing.assert_array_equal(found["lam"], [2.0] * 3)
         rows = list(csv.DictReader((tmp_path / "summary.csv").read_text().splitlines()))
         assert [int(row["iterations"]) for row in rows] == found["iterations"].tolist()
         assert [float(row["objective"]) for row in rows] == found["objective"].tolist()
+
+
+def test_polish_can_be_left_out(command, file):
+    tracks = []
+    for option in ("--polish", "--no-polish"):
+        outcome = command("solve", file(), "--tol", "1e-9", "--optimizer", "fista", option, "--json")
+        assert outcome.code == 0
+        tracks.append({instance["track"] for instance in json.loads(outcome.out)["instances"]})
+    assert tracks[0] == {"polish"}
+    assert "polish" not in tracks[1]
 
 
 def test_json_is_all_there_is_on_stdout(command, file):

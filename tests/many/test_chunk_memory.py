@@ -52,17 +52,22 @@ def test_tensors_are_counted_while_they_live():
         ("sure/lasso", True, 1e-9, None),
     ],
 )
-def test_the_formula_is_what_is_measured(own, optimizer, certify, tol, finish):
-    """Within a fifth: in runs that stay in float32, and in runs that nearly all problems finish in float64."""
+@pytest.mark.parametrize("polish", [False, True])
+def test_the_formula_is_what_is_measured(own, optimizer, certify, tol, finish, polish):
+    """Within a fifth: in runs that stay in float32, and in runs that nearly all problems finish in float64.
+
+    Polished problems need no second run, and so less than the formula allows for.
+    """
     problem = sparse_problems(200, own)
     predicted = memory_needed(problem, optimizer, certify, finish=finish).total(200)
     sp.solve(sparse_problems(2, own), optimizer, max_iter=1, certify=certify)  # weights are loaded once
     with TensorBytes() as counted:
-        solution = sp.solve(problem, optimizer, tol=tol, certify=certify)
+        solution = sp.solve(problem, optimizer, tol=tol, certify=certify, polish=polish)
     refined = float(solution.refined.double().mean())
     assert refined > 0.9 if finish is None and certify else refined == 0
     measured = counted.peak + data_bytes(problem)
-    assert 0.85 < predicted / measured < 1.2
+    assert predicted / measured > 0.85
+    assert polish or predicted / measured < 1.2
 
 
 def test_float64_needs_no_second_copy_for_certificates():

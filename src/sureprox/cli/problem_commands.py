@@ -54,6 +54,9 @@ def solve(
         bool, typer.Option("--certify/--no-certify", help="FISTA's rate guaranteed beside the optimizer, or not.")
     ] = True,
     cheap: Annotated[bool, typer.Option("--cheap", help="A cheaper guarantee: one method at a time.")] = False,
+    polish: Annotated[
+        bool, typer.Option("--polish/--no-polish", help="End LASSO problems as soon as the signs are known, or not.")
+    ] = True,
     device: Device = "auto",
     dtype: Dtype = "auto",
     out: Annotated[
@@ -91,7 +94,7 @@ def solve(
 
     if cheap and not certify:
         raise InputError("--cheap and --no-certify are given; choose one")
-    request = Request(optimizer, tol, max_iter, "cheap" if cheap else certify, choices.chosen_device(device))
+    request = Request(optimizer, tol, max_iter, "cheap" if cheap else certify, choices.chosen_device(device), polish)
     if shards is None:
         if dask or scheduler or chunk:
             raise InputError("--dask, --scheduler and --chunk go with --shards DIR; give it too")

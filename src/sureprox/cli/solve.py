@@ -40,6 +40,7 @@ class Request:
     max_iter: int
     certify: bool | str
     device: torch.device
+    polish: bool = True
 
 
 def run(loaded: Loaded, request: Request, out: Path, table: Path | None, *, as_json: bool) -> None:
@@ -59,7 +60,7 @@ def run(loaded: Loaded, request: Request, out: Path, table: Path | None, *, as_j
         began = time.perf_counter()
         try:
             limits = (request.max_iter, request.tol, request.certify)
-            solution = solve(problem, optimizer, x0, *limits, callback=heard)
+            solution = solve(problem, optimizer, x0, *limits, callback=heard, polish=request.polish)
         except RuntimeError as error:
             if "memory" not in str(error):
                 raise

@@ -48,6 +48,7 @@ def run(
             max_iter=request.max_iter,
             tol=request.tol,
             certify=request.certify,
+            polish=request.polish,
             device=request.device,
             progress=heard,
             **reading,

@@ -14,6 +14,8 @@ for every problem of the batch:
            the measured values, and the work of a step; W64 in float64
     3/4    finished problems are dropped by copying the data of the others once half are done (1/2), and again (1/4)
 
+Polished points (`sureprox.polish`) are made between steps, in the memory that these leave free.
+
 I, W and `fixed` (the shared matrix in float64, weights) depend on the optimizer and on m and n. They are counted, not
 guessed: a few instances of the very problem take a few steps while every tensor is counted.
 """
@@ -148,7 +150,8 @@ def _peak(problem: Problem, work: Callable[[Problem], object]) -> int:
 def _run(problem: Problem, optimizer: Optimizer[Any], certify: bool | str) -> None:
     """A few steps, L given; the state at a check is held while others are made."""
     step = torch.ones(problem.batch, dtype=problem.dtype, device=problem.device)
-    solve(problem, optimizer, max_iter=5, tol=1e-300, certify=certify, check_every=2, step_size=step, compile=False)
+    options: dict[str, Any] = {"max_iter": 5, "tol": 1e-300, "certify": certify, "check_every": 2, "step_size": step}
+    solve(problem, optimizer, **options, compile=False, polish=False)
 
 
 def _chosen(optimizer: Optimizer[Any] | str | None, problem: Problem) -> Optimizer[Any]:

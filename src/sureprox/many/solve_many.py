@@ -61,6 +61,7 @@ def solve_many(
     certify: bool | str = True,
     check_every: int = 10,
     floor: float | None = None,
+    polish: bool = True,
     kind: str | None = None,
     lam: Any = None,
     lam_ratio: Any = None,
@@ -97,6 +98,7 @@ def solve_many(
     if isinstance(optimizer, str):
         load(optimizer)  # a name that is not known is refused before anything is written
     options = {"max_iter": max_iter, "tol": tol, "certify": certify, "check_every": check_every, "floor": floor}
+    options["polish"] = polish
     where = None if device is None else str(device)
     shards = None if out is None else Shards(Path(out))
     if memory is None and cluster == "local":

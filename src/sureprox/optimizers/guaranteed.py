@@ -23,6 +23,7 @@ class Track(StrEnum):
     FISTA = "fista"
     RESTARTED = "restarted fista"
     PATH = "path"  # no iteration was needed, see sureprox.path
+    POLISH = "polish"  # the signs were known, see sureprox.polish
 
 
 TRACKS = tuple(Track)

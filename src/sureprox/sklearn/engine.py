@@ -76,7 +76,15 @@ def fitted(
         if bool(seen.converged.all()) or left <= 0:
             break
         solution = _solved(
-            problem, chosen, x, max_iter=left, tol=stage, step_size=step, floor=floor, check_every=check_every
+            problem,
+            chosen,
+            x,
+            max_iter=left,
+            tol=stage,
+            step_size=step,
+            floor=floor,
+            check_every=check_every,
+            polish=polish,
         )
         iterations = iterations + solution.iterations
         left -= int(solution.iterations.max())
