@@ -46,7 +46,8 @@ def polished(problem: Problem, x: Vectors, rows: Tensor | None = None) -> Tensor
     size = torch.where(size <= f.m, size, 0)
     sizes, order = size.sort(descending=True, stable=True)
     found = y.double()
-    room = min(CHUNK, max(f.A.numel() // 8, 2 * problem.batch * (f.m + problem.n)))
+    most = CHUNK if problem.device.type == "cpu" else 8 * CHUNK  # a GPU has more of it, and wants more at a time
+    room = min(most, max(f.A.numel() // 8, 2 * problem.batch * (f.m + problem.n)))
     for part, width in _parts(order, sizes.tolist(), f.m, room):
         chosen = inside[part].to(torch.uint8).argsort(dim=1, descending=True, stable=True)[:, :width]
         here = inside[part].gather(1, chosen)

@@ -13,7 +13,7 @@ from sureprox.optimizers.guaranteed import TRACKS, GuaranteedState, Track
 from sureprox.polish import Polish
 from sureprox.problems import Problem
 from sureprox.solution import Progress, Solution, Status, named
-from sureprox.stopping import Measurement, StoppingRule
+from sureprox.stopping import Measurement, StoppingRule, put
 
 STALLED = 10  # iterations in a row in which float32 moved by its rounding only
 ROUNDING = 1e-14  # relative error of an objective in float64
@@ -82,13 +82,12 @@ class Run:
         if rounded.dtype != points.dtype:
             coarse = rule.measure(rounded)
             same = coarse.converged & (coarse.objective <= highest)
-            seen = seen.with_rows(same.nonzero()[:, 0], coarse, same)
+            seen = seen.put(rows.new_empty(len(same)), same, coarse)
             self._keep(rows[solved & ~same], points[solved & ~same])
-        index = rows[solved]
-        self.x = self.x.index_copy(0, index, rounded[solved])
-        self.best = self.best.with_rows(index, seen, solved)
-        self.track[index] = TRACKS.index(track)
-        self.stalled &= ~self.best.converged
+        self.x = put(self.x, rows, solved, rounded)
+        self.best = self.best.put(rows, solved, seen)
+        self.track = put(self.track, rows, solved, torch.full_like(rows, TRACKS.index(track)))
+        self.stalled = self.stalled & ~self.best.converged
         self.done = self.done | self.best.converged
 
     def _keep(self, index: Tensor, points: Tensor) -> None:
@@ -119,7 +118,7 @@ class Run:
                 rows, state = rows[running], state.select(running)
                 problem, rule = problem.select(running), rule.select(running)
             start, before = (state.clone() if self.optimizer.reuses_memory else state), state.x
-            left = int(self.limits[~self.done].min()) - state.k
+            left = int(torch.where(self.done, self.max_iter, self.limits).min()) - state.k
             for after in iterate(problem, self.optimizer, state, min(check_every, left)):
                 before, state = state.x, after
             seen = rule.measure(state.x)
@@ -148,22 +147,20 @@ class Run:
         running = ~self.done[rows]
         finite = _finite(state.x, seen)
         good = running & finite
-        index = rows[good]
-        self.x = self.x.index_copy(0, index, state.x[good])
-        self.best = self.best.with_rows(index, seen, good)
-        self.iterations = self.iterations.index_fill(0, rows[running], state.k)
+        self.x = put(self.x, rows, good, state.x)
+        self.best = self.best.put(rows, good, seen)
+        self.iterations = put(self.iterations, rows, running, torch.full_like(rows, state.k))
         norms = torch.linalg.vector_norm((state.x - before).detach().double(), dim=1)
-        self.step_norm = torch.zeros_like(self.step_norm).index_copy(0, index, norms[good])  # who stopped stands still
-        self.diverged[rows[running & ~finite]] = True
+        self.step_norm = put(torch.zeros_like(self.step_norm), rows, good, norms)  # who stopped stands still
+        self.diverged = put(self.diverged, rows, running & ~finite, torch.ones_like(finite))
         if isinstance(state, GuaranteedState):
             for name in ("track", "pull_backs", "rejected", "weight", "step_size"):
-                value = getattr(state, name)[good].to(getattr(self, name).dtype)
-                setattr(self, name, getattr(self, name).index_copy(0, index, value))
+                setattr(self, name, put(getattr(self, name), rows, good, getattr(state, name)))
             if isinstance(state, CertifiedState):
-                self.credit = self.credit.index_copy(0, index, credit(problem, state)[good].double())
+                self.credit = put(self.credit, rows, good, credit(problem, state))
             if state.x.dtype == torch.float32:
-                self.stalled[rows[good & (state.idle >= STALLED)]] = True
-        self.stalled &= ~self.best.converged
+                self.stalled = put(self.stalled, rows, good & (state.idle >= STALLED), torch.ones_like(good))
+        self.stalled = self.stalled & ~self.best.converged
         self.done = self.best.converged | self.diverged | self.stalled | (self.iterations >= self.limits)
 
     def _take_polished(self, rows: Tensor, rule: StoppingRule, index: Tensor, points: Tensor) -> None:

@@ -66,7 +66,7 @@ def solve(
     differentiable: bool | None = None,
     floor: float | None = None,
     compile: bool | None = None,
-    polish: bool = True,
+    polish: bool | None = None,
 ) -> Solution:
     """Run `optimizer`, or the pretrained one of that name, until each certificate is below `tol` (`StoppingRule`).
 
@@ -97,9 +97,9 @@ def solve(
 
     `polish`: at a check, an instance of a LASSO problem whose signs have settled is tried with the point that solves it
     if these are right, one small linear system in float64 (`sureprox.polish`), and ends there if the certificate of
-    that point passes. So iterations are saved, most of all those that float32 would have to be left for. Without
-    certificates (`certify=False`), with `record` and with gradients nothing is polished. Pass False to count the
-    iterations that the optimizer itself needs.
+    that point passes. So iterations are saved, most of all those that float32 would have to be left for. With
+    `certify=False` this has to be asked for (True); with `record` and with gradients nothing is polished. Pass False
+    to count the iterations that the optimizer itself needs.
     """
     if not isinstance(problem, Problem):
         raise InputError(f"problem is a {type(problem).__name__}; make one with sureprox.lasso, logistic or Problem")
@@ -118,7 +118,8 @@ def solve(
     with torch.set_grad_enabled(differentiable):
         rule = StoppingRule(problem, start.detach(), tol, floor)
         limits = torch.full((problem.batch,), max_iter, device=problem.device)
-        ends = polish and certify is not False and not record and not differentiable and can_polish(problem)
+        wanted = certify is not False if polish is None else polish
+        ends = wanted and not record and not differentiable and can_polish(problem)
         run = Run(problem, optimizer, start, limits, rule, tuple(record), Polish(problem) if ends else None)
         if free and not differentiable and has_short_path(problem):
             everyone = torch.arange(problem.batch)

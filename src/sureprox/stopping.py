@@ -18,10 +18,21 @@ class Measurement:
     kkt: Tensor  # distance of -grad f to the subdifferential of r, largest coordinate
     converged: Tensor  # bool
 
-    def with_rows(self, index: Tensor, other: "Measurement", rows: Tensor) -> "Measurement":
-        """This one with the rows `index` replaced by `rows` of the other."""
+    def put(self, rows: Tensor, mask: Tensor, other: "Measurement") -> "Measurement":
+        """As `put`, for everything that is known."""
         pairs = [(getattr(self, field.name), getattr(other, field.name)) for field in fields(self)]
-        return Measurement(*(mine.index_copy(0, index, theirs[rows]) for mine, theirs in pairs))
+        return Measurement(*(put(mine, rows, mask, theirs) for mine, theirs in pairs))
+
+
+def put(whole: Tensor, rows: Tensor, mask: Tensor, values: Tensor) -> Tensor:
+    """`whole` (B, ...) with `values` (R, ...) in those of its `rows` (R,), all different, that `mask` (R,) chooses.
+
+    Rows as many as B are all of them, in order. On a GPU nothing waits for the device.
+    """
+    every = len(rows) == len(whole)
+    chosen = mask.view(-1, *[1] * (whole.ndim - 1))
+    mixed = torch.where(chosen, values.to(whole.dtype), whole if every else whole[rows])
+    return mixed if every else whole.index_copy(0, rows, mixed)
 
 
 class StoppingRule:

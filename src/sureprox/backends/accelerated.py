@@ -57,7 +57,7 @@ class Accelerated(Optimizer[S]):
     wants to keep one has to copy it.
 
     `compiled=False`: the operations of a step remain what they are, and on a GPU are replayed, which takes milliseconds
-    to prepare and saves most of the time of a small batch.
+    to prepare and saves most of the time of a small batch. So it is in float64, in which runs only end.
     """
 
     reuses_memory = True
@@ -91,7 +91,8 @@ class Accelerated(Optimizer[S]):
             after: S = stepped(state, shape, iter(self._advance(optimizer, target, shape, values)))
         else:
             if self._replay is None or not self._replay.fits(state):
-                advance = self._advance if self.compiled and not all_in_kernels(optimizer, target) else _advanced
+                compiled = self.compiled and problem.dtype == torch.float32 and not all_in_kernels(optimizer, target)
+                advance = self._advance if compiled else _advanced
                 self._replay = Replay(advance, optimizer, target, problem, state)
             after = self._replay.step(state)
         if isinstance(optimizer, Certified) and is_check(after.k):

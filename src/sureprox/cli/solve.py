@@ -60,7 +60,7 @@ def run(loaded: Loaded, request: Request, out: Path, table: Path | None, *, as_j
         began = time.perf_counter()
         try:
             limits = (request.max_iter, request.tol, request.certify)
-            solution = solve(problem, optimizer, x0, *limits, callback=heard, polish=request.polish)
+            solution = solve(problem, optimizer, x0, *limits, callback=heard, polish=None if request.polish else False)
         except RuntimeError as error:
             if "memory" not in str(error):
                 raise

@@ -48,7 +48,7 @@ def run(
             max_iter=request.max_iter,
             tol=request.tol,
             certify=request.certify,
-            polish=request.polish,
+            polish=None if request.polish else False,
             device=request.device,
             progress=heard,
             **reading,

@@ -61,7 +61,7 @@ def solve_many(
     certify: bool | str = True,
     check_every: int = 10,
     floor: float | None = None,
-    polish: bool = True,
+    polish: bool | None = None,
     kind: str | None = None,
     lam: Any = None,
     lam_ratio: Any = None,

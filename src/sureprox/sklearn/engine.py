@@ -13,6 +13,7 @@ from torch import Tensor
 from sureprox.backends import Accelerated
 from sureprox.errors import InputError
 from sureprox.optimizers import FISTA, Optimizer
+from sureprox.polish import can_polish
 from sureprox.problems import Problem
 from sureprox.sklearn.newton import polished
 from sureprox.solve import Solution, Status, solve
@@ -63,13 +64,15 @@ def fitted(
     """Solve to the certificate `tol` of `StoppingRule`, with its `floor`, in at most `max_iter` iterations.
 
     With `polish` the tolerance is approached in stages, and after each one Newton steps on the support are tried: once
-    the support is right they finish the instance, which a first-order method would take thousands of steps for.
+    the support is right they finish the instance, which a first-order method would take thousands of steps for. Plain
+    least squares needs no stages: `solve` itself does this for it (`sureprox.polish`).
     """
     chosen = default_optimizer() if optimizer is None else optimizer
     x, step = problem.start(), problem.step_size() if step_size is None else step_size
     rule = StoppingRule(problem, x, tol, floor)
     iterations = torch.zeros(problem.batch, dtype=torch.int64, device=problem.device)
-    stages = (*(stage for stage in STAGES if stage > tol), tol) if polish else (tol,)
+    newton = polish and not can_polish(problem)
+    stages = (*(stage for stage in STAGES if stage > tol), tol) if newton else (tol,)
     left = max_iter
     seen = rule.measure(x)
     for stage in stages:
@@ -88,7 +91,7 @@ def fitted(
         )
         iterations = iterations + solution.iterations
         left -= int(solution.iterations.max())
-        x = polished(problem, solution.x, rule) if polish else solution.x
+        x = polished(problem, solution.x, rule) if newton else solution.x
         seen = rule.measure(x)
     if not bool(seen.converged.all()):
         failed = int((~seen.converged).sum())

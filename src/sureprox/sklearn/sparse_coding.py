@@ -39,7 +39,7 @@ def sparse_encode(
         raise InputError(f"alpha is {alpha!r}; it must be a finite number >= 0")
     where = chosen_device(device)
     problem = lasso(tensor(atoms.T, where), tensor(X, where), float(alpha))
-    return array(fitted(problem, optimizer, tol, max_iter, polish=False).x)
+    return array(fitted(problem, optimizer, tol, max_iter).x)
 
 
 class SparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
