@@ -143,7 +143,9 @@ def main() -> None:
     if not options.small:
         protocol = f"best of {options.rounds} rounds, alternating, after one that is not counted; float64"
         setting = {"device": options.device, "threads": torch.get_num_threads(), "scikit-learn": sklearn.__version__}
-        print(write_record("sklearn_speed", {"setting": setting, "protocol": protocol, **numbers}))
+        command = f"python benchmarks/sklearn_speed.py --device {options.device} --rounds {options.rounds}"
+        about = {"command": command, "setting": setting, "protocol": protocol}
+        print(write_record(f"sklearn_speed_{options.device}", about | numbers))
     if not (numbers["LassoCV"]["same_alpha"] and numbers["sparse_encode"]["same_objective"]):
         raise SystemExit("the answers differ from scikit-learn's")
 

@@ -77,22 +77,27 @@ OPTIMIZERS = {
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_runs_are_the_plain_ones(name):
-    """Ten steps, more than a ring of graphs, then a second problem with another batch size."""
+    """50 steps, more than a ring of graphs, then a second problem with another batch size."""
     family = LassoFamily(m=60, n=120, nonzeros=12)
     plain = OPTIMIZERS[name]()
     quick = Accelerated(plain)
-    tolerance = 5e-3 if "go" in name else 2e-4  # the network of GO-Math-L2O runs on matrix units, in tf32
     for batch in (16, 300):
         generator = torch.Generator("cuda").manual_seed(batch)
         problem, x0 = family.sample(batch, generator), family.start(batch, generator)
         options = {"step_size": problem.step_size()}
         draws = [torch.Generator("cuda").manual_seed(5) for _ in range(2)]
         ours, theirs = (o.init(problem, x0, generator=g, **options) for o, g in zip((quick, plain), draws, strict=True))
+        first = None
         with torch.no_grad():
-            for _ in range(10):
+            for _ in range(50):
                 ours, theirs = quick.step(problem, ours), plain.step(problem, theirs)
-        torch.testing.assert_close(problem.objective(ours.x), problem.objective(theirs.x), rtol=tolerance, atol=0)
-        torch.testing.assert_close(ours.x, theirs.x, rtol=tolerance, atol=tolerance)
+                if first is None:  # where no error has had time to grow, and the optimizer not to repair it
+                    first = torch.linalg.vector_norm(ours.x - theirs.x, dim=1) / torch.linalg.vector_norm(
+                        theirs.x, dim=1
+                    )
+        distance = torch.linalg.vector_norm(ours.x - theirs.x, dim=1) / torch.linalg.vector_norm(theirs.x, dim=1)
+        assert float(distance.max()) <= 1e-5
+        assert float(first.max()) <= (1e-3 if "go" in name else 1e-5)  # the network of GO-Math-L2O runs in tf32
 
 
 def test_the_kernels_are_in_use():

@@ -139,7 +139,8 @@ class Problem:
         """
         f, r, y = self.f, self.r, self.centred(x)
         if isinstance(f, HasSmoothDual) and isinstance(r, HasPenaltyDual):
-            z, g = f.inner(y), f.grad(y)
+            z = f.inner(y)
+            g = f.grad_at(z) if isinstance(f, LinearModel) else f.grad(y)
             value = f.value_at(z)
             scale = f.dual_scale(z, *r.dual_range(g))
             gap = f.fenchel_young(z, scale) + r.fenchel_young(y, g, scale)
