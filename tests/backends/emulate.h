@@ -35,7 +35,10 @@ using std::copysignf, std::fabs, std::fmax;
 #define fabsf std::fabs
 #define fmaxf std::fmax
 
-constexpr int BLOCK = 256;
+#ifndef BLOCK_THREADS
+#define BLOCK_THREADS 256
+#endif
+constexpr int BLOCK = BLOCK_THREADS;
 struct Index { int x, y; };
 static Index threadIdx, blockIdx, gridDim, blockDim{BLOCK};
 

@@ -12,7 +12,7 @@ from sureprox.backends.ahead import one_read
 from sureprox.backends.judge import QuickCertified, QuickStack, quick_stack
 from sureprox.optimizers import FISTA, ISTA, Certified, Optimizer, Sure
 from sureprox.optimizers.guaranteed import is_check
-from sureprox.problems import LassoFamily, LogisticFamily
+from sureprox.problems import LassoFamily, LogisticFamily, lasso
 
 
 @pytest.fixture(scope="module")
@@ -73,10 +73,13 @@ OPTIMIZERS = {"sure": Sure, "wild": Wild, "restarted": lambda: FISTA(restart=Tru
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
 @pytest.mark.parametrize("factor", [1.0, 30.0])  # of the step size: with 30, L is far too small
-def test_every_decision_is_the_plain_one(on_cpu, name, factor):
+@pytest.mark.parametrize("shared", [False, True])
+def test_every_decision_is_the_plain_one(on_cpu, name, factor, shared):
     torch.manual_seed(0)
     generator = torch.Generator().manual_seed(1)
     problem, x0 = FAMILY.sample(6, generator), FAMILY.start(6, generator)
+    if shared:
+        problem = lasso(problem.f.A[0], problem.f.b, problem.r.lam)
     inner = OPTIMIZERS[name]()
     plain, quick = Certified(inner), QuickCertified(inner)
     stack = quick_stack(one_read(quick.stack(problem)), quick)

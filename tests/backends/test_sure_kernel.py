@@ -73,10 +73,16 @@ def in_double(state):
 
 CASES = [
     (LassoFamily(m=20, n=40, nonzeros=5), 0.0),
+    (LassoFamily(m=8, n=150, nonzeros=9), 0.0),  # another number of threads
     (LassoFamily(m=8, n=300, nonzeros=9), 1.0),  # more coordinates than threads, a start far away
     (LassoFamily(m=8, n=600, nonzeros=9), 0.0),  # more than a thread has in a pair
     (LogisticFamily(m=40, n=12, nonzeros=4), 0.0),
 ]
+
+
+@pytest.mark.parametrize(("n", "expected"), [(1, 64), (128, 64), (129, 128), (256, 128), (257, 256), (5000, 256)])
+def test_a_block_has_a_thread_for_two_coordinates(n, expected):
+    assert cuda_sure.threads(n) == expected
 
 
 @pytest.mark.parametrize("coordinate", [0, 8])

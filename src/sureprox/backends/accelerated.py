@@ -15,12 +15,12 @@ from sureprox.backends.compiled import with_own_code
 from sureprox.backends.cuda_sure import QuickSure, can_fuse_sure, fused_sure
 from sureprox.backends.judge import QuickCertified, QuickStack, quick_stack
 from sureprox.backends.network import can_fuse, fused
-from sureprox.backends.normal import NormalLeastSquares, faster
+from sureprox.backends.normal import faster
 from sureprox.backends.structure import Structure, bare, stepped, structure, tensors
 from sureprox.optimizers import Certified, LearnedOptimizer, Optimizer, Sure
 from sureprox.optimizers.base import S
 from sureprox.optimizers.guaranteed import is_check
-from sureprox.problems import L1, Problem
+from sureprox.problems import L1, LeastSquares, Problem
 from sureprox.problems.stacked import Stacked
 
 SMALLEST = 8  # smaller batches are not worth it, and a batch of one would be compiled anew
@@ -40,12 +40,12 @@ def stepper(optimizer: Optimizer[Any], device: torch.device, dtype: torch.dtype)
 
 
 def all_in_kernels(optimizer: Optimizer[Any], target: Problem | Stacked) -> bool:
-    """Whether a step is a few kernels of this package and nothing else, so that there is nothing to compile."""
+    """Whether a step is a few kernels of this package and products with A, so that there is nothing to compile."""
     if isinstance(optimizer, QuickCertified):
         return isinstance(target, QuickStack) and (optimizer.own or isinstance(optimizer.optimizer, QuickSure))
     if not isinstance(optimizer, QuickSure) or isinstance(target, Stacked):
         return False
-    return isinstance(target.f, NormalLeastSquares) and type(target.r) is L1 and target.shift is None
+    return isinstance(target.f, LeastSquares) and type(target.r) is L1 and target.shift is None
 
 
 class Accelerated(Optimizer[S]):

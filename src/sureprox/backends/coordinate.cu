@@ -3,9 +3,9 @@
 //     i, f, g, o = hint + W [features, h];  c+ = sigmoid(f) c + sigmoid(i) tanh(g);  h+ = sigmoid(o) tanh(c+)
 //     out = base + heads( relu( inner( h+ ) ) )
 //
-// Compile-time: OUTPUTS, how many outputs a coordinate has.
+// Compile-time: OUTPUTS, how many outputs a coordinate has; BLOCK_THREADS, threads of a block.
 
-constexpr int THREADS = 256, UNITS = 8, FEATURES = 8, WIDTH = FEATURES + UNITS, GATES = 4 * UNITS, PAIR = 2;
+constexpr int THREADS = BLOCK_THREADS, UNITS = 8, FEATURES = 8, WIDTH = FEATURES + UNITS, GATES = 4 * UNITS, PAIR = 2;
 // weights: W (32, 16), inner weight (8, 8) and bias, heads weight (OUTPUTS, 8) and bias
 constexpr int INNER = GATES * WIDTH, HEADS = INNER + UNITS * UNITS + UNITS;
 constexpr int WEIGHTS = HEADS + OUTPUTS * UNITS + OUTPUTS;

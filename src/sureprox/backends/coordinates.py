@@ -12,7 +12,7 @@ THREADS, UNITS = 256, 8  # as in coordinates.cu
 
 
 def _build(outputs: int, device: int) -> tuple[str, str, cuda.Macros, int]:
-    return "coordinates.cu", "sure_coordinates", (("OUTPUTS", outputs),), device
+    return "coordinates.cu", "sure_coordinates", (("OUTPUTS", outputs), ("BLOCK_THREADS", THREADS)), device
 
 
 @torch.library.custom_op("sureprox::sure_coordinates", mutates_args=())

@@ -12,7 +12,7 @@ from sureprox.optimizers.sure import SureState
 from sureprox.optimizers.sure_network import SureNetwork, gate_weights
 from sureprox.problems import L1, Problem
 
-THREADS = 256  # as in sure.cu
+MOST_THREADS, FEWEST_THREADS = 256, 64  # of a block, which works on an instance
 VECTORS = ("x", "x_before", "g_before", "G_before", "side_before")
 NUMBERS = ("G_first", "t", "momentum", "fresh")
 INSTANCE = ("instance_h", "instance_c")
@@ -20,9 +20,17 @@ COORDINATE = ("coordinate_h", "coordinate_c")
 NEW = ("x", "G_before", "side_before", "R", "P", *NUMBERS, *INSTANCE)  # what the kernel makes, in its order
 
 
-def _build(outputs: int, instance: int, coordinate: int, device: int) -> tuple[str, str, cuda.Macros, int]:
-    macros = (("OUTPUTS", outputs), ("INSTANCE", instance), ("COORDINATE", coordinate))
-    return "sure.cu", "sure_step", macros, device
+def _build(outputs: int, instance: int, coordinate: int, n: int, device: int) -> tuple[str, str, cuda.Macros, int]:
+    sizes = (("OUTPUTS", outputs), ("INSTANCE", instance), ("COORDINATE", coordinate), ("BLOCK_THREADS", threads(n)))
+    return "sure.cu", "sure_step", sizes, device
+
+
+def threads(n: int) -> int:
+    """Of a block, for n coordinates: each thread works on two at a time."""
+    found = MOST_THREADS
+    while found > FEWEST_THREADS and n <= found:
+        found //= 2
+    return found
 
 
 def launch_sure_step(g: Tensor, lam: Tensor, old: list[Tensor], weights: list[Tensor]) -> list[Tensor]:
@@ -38,9 +46,9 @@ def launch_sure_step(g: Tensor, lam: Tensor, old: list[Tensor], weights: list[Te
     given = [value.contiguous() for value in (g, lam, *old)]
     results = [*made[: len(NEW)], *absent, *made[len(NEW) :]]
     results += [nothing] * (15 - len(results))
-    kernel = cuda.kernel(*_build(outputs, instance, coordinate, x.device.index))
+    kernel = cuda.kernel(*_build(outputs, instance, coordinate, x.shape[1], x.device.index))
     arguments = [*given, *absent, *weights, *absent, *results, x.shape[1], lam.ndim]
-    kernel((x.shape[0], 1, 1), (THREADS, 1, 1), arguments)
+    kernel((x.shape[0], 1, 1), (threads(x.shape[1]), 1, 1), arguments)
     return made
 
 
@@ -95,10 +103,11 @@ def can_fuse_sure(optimizer: object, device: torch.device, dtype: torch.dtype) -
     network = optimizer.network
     return (
         network.coordinate in (0, UNITS)
-        and 4 * network.instance <= THREADS
         and all(p.dtype == torch.float32 for p in network.parameters())
         and cuda.usable(device, dtype, 0)
-        and cuda.can_build(*_build(network.outputs, network.instance, network.coordinate, cuda.index(device)))
+        and cuda.can_build(
+            *_build(network.outputs, network.instance, network.coordinate, MOST_THREADS, cuda.index(device))
+        )
         and (not network.coordinate or can_fuse_coordinates(optimizer, device, dtype))
     )
 

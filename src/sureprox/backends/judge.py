@@ -6,10 +6,9 @@ import torch
 from torch import Tensor
 
 from sureprox.backends import cuda
-from sureprox.backends.ahead import OneRead
 from sureprox.optimizers.base import State
 from sureprox.optimizers.certified import Ahead, Certified, CertifiedState
-from sureprox.problems import L1
+from sureprox.problems import L1, LeastSquares, Problem
 from sureprox.problems.stacked import Stacked
 
 THREADS = 256  # as in tracks.cu and judge.cu
@@ -112,20 +111,24 @@ class QuickCertified(Certified):
         )
 
 
-class QuickStack(OneRead):
-    """Points of LASSO problems on which the kernel judges."""
+class QuickStack(Stacked):
+    """Points of LASSO problems on which the kernel judges; their products come from `stack`."""
 
-    def __init__(self, stack: OneRead, lam: Tensor) -> None:
-        super().__init__(stack, stack.problem.f)  # type: ignore[arg-type]
+    def __init__(self, stack: Stacked, lam: Tensor) -> None:
+        self.problem, self.count, self.linear, self.r = stack.problem, stack.count, stack.linear, stack.r
+        self.stack = stack
         self.lam = lam
+
+    def ahead(self, x: Tensor, before: Tensor, momentum: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        return self.stack.ahead(x, before, momentum)
 
 
 def quick_stack(stack: Stacked, optimizer: Certified) -> Stacked:
     """The same, ready for `QuickCertified` where the kernel is made for it."""
     problem, r = stack.problem, stack.problem.r
-    if not isinstance(stack, OneRead) or type(r) is not L1 or problem.shift is not None:
+    if type(problem) is not Problem or type(problem.f) is not LeastSquares or type(r) is not L1:
         return stack
-    if not isinstance(optimizer, QuickCertified):
+    if problem.shift is not None or not isinstance(optimizer, QuickCertified):
         return stack
     sizes = stack.count, stack.count - optimizer.count, cuda.index(problem.device)
     if not all(cuda.can_build(*_build(*sizes, name)) for name in ("tracks", "judge")):

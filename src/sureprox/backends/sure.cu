@@ -2,7 +2,7 @@
 // which say why. First the inner products of an instance, then its LSTM, then its coordinates.
 //
 // Compile-time: OUTPUTS: 3, or 4 with a conjugate share; INSTANCE: units of the LSTM of an instance;
-// COORDINATE: 8, or 0 where all coordinates of an instance get the same.
+// COORDINATE: 8, or 0 where all coordinates of an instance get the same; BLOCK_THREADS: 64 or more.
 
 #include "coordinate.cu"
 #include "warp.cu"
@@ -25,7 +25,8 @@ constexpr bool CONJUGATE = OUTPUTS == 4;
 // as in sure.py and sure_features.py
 constexpr float LOG2_REACH = 3.f, LEAST_MOMENTUM = 0.02f, LARGEST_MOMENTUM = 0.995f, RELUCTANCE = 1.f;
 constexpr float FLOOR = 9.8607613152626476e-32f, LOG10_2 = 0.30102999566398120f;
-constexpr int SHARES = THREADS / CELLS, SHARE = (BOTH + SHARES - 1) / SHARES;  // the inputs of a gate: each thread's
+// the inputs of a gate are shared between threads, if there are enough of these
+constexpr int SHARES = THREADS > CELLS ? THREADS / CELLS : 1, SHARE = (BOTH + SHARES - 1) / SHARES;
 
 struct Given {  // vectors (batch, n), numbers (batch), memory (batch, INSTANCE) and (batch, 8, n)
     const float *g, *lam, *step, *x, *x_before, *g_before, *G_before, *side_before, *G_first, *t, *momentum, *fresh;
@@ -207,8 +208,8 @@ __device__ void sure_instance(const Given& in, const Made& out, int n, int many)
     }
     __syncthreads();
 
-    if (threadIdx.x < SHARES * CELLS) {
-        const int k = threadIdx.x % CELLS, share = threadIdx.x / CELLS;
+    for (int place = threadIdx.x; place < SHARES * CELLS; place += THREADS) {
+        const int k = place % CELLS, share = place / CELLS;
         float total = share == 0 ? in.gates[BOTH * CELLS + k] : 0.f;
 #pragma unroll
         for (int step = 0; step < SHARE; ++step) {
@@ -298,7 +299,7 @@ __device__ void sure_instance(const Given& in, const Made& out, int n, int many)
 }
 
 // lam: one number, or with many = 1 one per instance
-extern "C" __global__ void __launch_bounds__(THREADS, COORDINATE ? 2 : 4)
+extern "C" __global__ void __launch_bounds__(THREADS, (COORDINATE ? 512 : 1024) / THREADS)
 sure_step(const float* g, const float* lam, const float* step, const float* x, const float* x_before,
           const float* g_before, const float* G_before, const float* side_before, const float* G_first,
           const float* t, const float* momentum, const float* fresh, const float* instance_h, const float* instance_c,

@@ -12,7 +12,7 @@ from sureprox.problems import checks
 from sureprox.problems.foreign import adopt_penalty, adopt_smooth
 from sureprox.problems.penalties import L1, HasPenaltyDual, Penalty, WeightedL1
 from sureprox.problems.smooth import HasSmoothDual, LeastSquares, LinearModel, Logistic, Smooth
-from sureprox.types import Scalars, Steps, Vectors
+from sureprox.types import Rows, Scalars, Steps, Vectors
 
 M = TypeVar("M", bound=LinearModel)
 
@@ -140,7 +140,7 @@ class Problem:
         f, r, y = self.f, self.r, self.centred(x)
         if isinstance(f, HasSmoothDual) and isinstance(r, HasPenaltyDual):
             z = f.inner(y)
-            g = f.grad_at(z) if isinstance(f, LinearModel) else f.grad(y)
+            g = _grad(self.f, y, z)
             value = f.value_at(z)
             scale = f.dual_scale(z, *r.dual_range(g))
             gap = f.fenchel_young(z, scale) + r.fenchel_young(y, g, scale)
@@ -207,6 +207,11 @@ class Problem:
             f"Problem({type(self.f).__name__} + {type(self.r).__name__}, batch={self.batch}, n={self.n}, "
             f"{self.dtype}, {self.device}{moved})"
         )
+
+
+def _grad(f: Smooth, y: Vectors, z: Rows) -> Vectors:
+    """grad f(y), from z = f.inner(y) where f can do that."""
+    return f.grad_at(z) if isinstance(f, LinearModel) else f.grad(y)
 
 
 def lasso(A: Any, b: Any, lam: Any) -> Problem:
