@@ -66,3 +66,28 @@ def test_emulated_kernel_computes_network_and_its_gradients(case, rows, blocks):
     error = torch.linalg.vector_norm(total[shape.offset :] - exact_weights) / torch.linalg.vector_norm(exact_weights)
     assert error < 2e-6
     torch.testing.assert_close(total[shape.offset :], exact_weights, rtol=1e-4, atol=1e-4)
+
+
+def test_gates_far_from_zero_and_numbers_that_are_not(case):
+    """Saturated gates give what they should, and a NaN stays in its row."""
+    network, shape, kernels = case
+    torch.manual_seed(7)
+    with torch.no_grad():
+        for p in network.parameters():
+            p.normal_(0, 30.0)
+    weights = torch.cat([p.detach().reshape(-1) for p in network.parameters()])
+    rows = 40
+    signal, h = torch.randn(rows, shape.features), torch.randn(2, rows, 20)
+    c = 1e3 * torch.randn(2, rows, 20)
+    out, h_new, c_new = torch.empty(rows, shape.heads), torch.empty_like(h), torch.empty_like(c)
+    kernels.forward(*map(pointer, [signal, h, c, weights, out, h_new, c_new]), rows, 1)
+    assert bool(torch.isfinite(torch.cat([out.flatten(), h_new.flatten(), c_new.flatten()])).all())
+    if network.embed is None:
+        exact = network.double()
+        _, exact_h, exact_c = exact(signal.double().unsqueeze(0), h.double(), c.double())
+        network.float()
+        torch.testing.assert_close(c_new[0].double(), exact_c[0].detach(), rtol=1e-4, atol=1e-3)
+        torch.testing.assert_close(h_new[0].double(), exact_h[0].detach(), rtol=1e-4, atol=1e-4)
+    c[0, 5, 3] = torch.nan
+    kernels.forward(*map(pointer, [signal, h, c, weights, out, h_new, c_new]), rows, 1)
+    assert out.isnan().any(1).nonzero().flatten().tolist() == [5]
