@@ -1,6 +1,7 @@
 """Records of speed: round trip, ratios, the straight line, the figure, and what is refused."""
 
 import json
+from dataclasses import replace
 
 import pytest
 import torch
@@ -46,6 +47,19 @@ def test_costs_without_ista():
     cost = costs(record({("sure", "kernels"): {8: 1.0}}))[0]
     assert cost.of_ista is None
     assert cost.of_fast_ista is None
+
+
+def test_with_one_matrix_the_floor_is_the_traffic_of_the_state(tmp_path):
+    state = Timing("sure", "compiled", 1000, 2e-3, 2e-3, 0.1, state=500_000_000)
+    made = record(shared=True)
+    made = replace(made, timings=(*made.timings, state))
+    assert costs(made)[-1].of_floor == pytest.approx(2.0)  # a gigabyte in a millisecond
+    assert [cost.of_floor for cost in costs(made)[:-1]] == [None] * 3  # not counted
+    assert ["state of Sure", "floor", "", "1.000"] in table(made)[1]
+    assert not any("every A" in row[0] for row in table(made)[1])
+    assert "of the traffic of its state" in markdown(made)
+    draw_speed(made, tmp_path / "figure.png")
+    assert (tmp_path / "figure.png").stat().st_size > 10_000
 
 
 def test_a_straight_line_has_no_bends_and_a_bent_one_has():
@@ -106,6 +120,8 @@ def test_measured_here(shared):
         (name, mode, batch) for name, mode in (("ista", "plain"), ("sure-light", "kernels")) for batch in (1, 2)
     }
     assert (made.m, made.n) == ((64, 128) if shared else (250, 500))
+    vectors = {t.batch: t.state / (4 * made.n * t.batch) for t in made.timings if t.name == "ista"}
+    assert all(1 <= count < 3 for count in vectors.values())  # x, and a few numbers
     assert all(t.best > 0 for t in told)
 
 

@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 
 from sureprox.backends import Accelerated
+from sureprox.backends.structure import structure, tensors
 from sureprox.cluster import cores
 from sureprox.fast import plain_steps
-from sureprox.optimizers import FISTA, ISTA, Certified, Optimizer, load
+from sureprox.optimizers import FISTA, ISTA, Certified, Optimizer, State, load
 from sureprox.problems import LassoFamily, Problem, lasso
 from sureprox.run import iterate
 
@@ -42,6 +43,7 @@ class Timing:
     best: float
     median: float
     first: float
+    state: int = 0  # bytes of what a step takes and returns, the problem apart; 0 where it was not counted
 
 
 def wait(device: torch.device) -> None:
@@ -120,10 +122,15 @@ def iteration_times(
         problem, x0 = sample(family, batch, generator, shared), family.start(batch, generator)
         step_size = problem.step_size()
         for (name, mode), optimizer in made.items():
-            timing = Timing(name, mode, batch, *time_steps(optimizer, problem, x0, step_size, steps, rounds))
+            times = time_steps(optimizer, problem, x0, step_size, steps, rounds)
+            timing = Timing(name, mode, batch, *times, state_bytes(optimizer.init(problem, x0, step_size=step_size)))
             timings.append(timing)
             told(timing)
     return timings
+
+
+def state_bytes(state: State) -> int:
+    return sum(value.numel() * value.element_size() for value in tensors(state, structure(state)))
 
 
 def measured(

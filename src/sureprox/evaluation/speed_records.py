@@ -29,6 +29,11 @@ class SpeedRecord:
         """Seconds in which the matrices of the batch can be read that often."""
         return reads * (1 if self.shared else batch) * FLOAT_BYTES * self.m * self.n / self.bandwidth
 
+    def traffic(self, name: str, mode: str) -> dict[int, float]:
+        """Batch size: seconds in which the state of an iteration can be read and written, where it was counted."""
+        counted = [t for t in self.timings if (t.name, t.mode) == (name, mode) and t.state]
+        return {t.batch: 2 * t.state / self.bandwidth for t in counted}
+
     @property
     def batches(self) -> list[int]:
         return sorted({timing.batch for timing in self.timings})

@@ -23,7 +23,7 @@ class Cost:
     seconds: float
     of_ista: float | None  # plain ISTA, two products with A
     of_fast_ista: float | None  # ISTA in the same mode
-    of_floor: float  # reading every A twice
+    of_floor: float | None  # reading every A twice; with one A for all, reading and writing the state
 
 
 def label(name: str) -> str:
@@ -43,12 +43,13 @@ def pairs(record: SpeedRecord) -> list[tuple[str, str]]:
 
 def costs(record: SpeedRecord) -> list[Cost]:
     batch = record.batches[-1]
-    floor, ista = record.floor(batch, 2), record.best("ista", "plain").get(batch)
+    ista = record.best("ista", "plain").get(batch)
     found = []
     for name, mode in pairs(record):
         seconds, fast = record.best(name, mode).get(batch), record.best("ista", mode).get(batch)
+        floor = record.traffic(name, mode).get(batch) if record.shared else record.floor(batch, 2)
         if seconds is not None:
-            found.append(Cost(name, mode, seconds, _over(seconds, ista), _over(seconds, fast), seconds / floor))
+            found.append(Cost(name, mode, seconds, *(_over(seconds, other) for other in (ista, fast, floor))))
     return found
 
 
@@ -62,9 +63,19 @@ def table(record: SpeedRecord) -> tuple[list[str], list[list[str]]]:
     for name, mode in pairs(record):
         times = record.best(name, mode)
         rows.append([label(name), mode, *(f"{1e3 * times[b]:.3f}" if b in times else "" for b in record.batches)])
-    for reads, what in ((1, "every A read once"), (2, "every A read twice")):
-        rows.append([what, "floor", *(f"{1e3 * record.floor(b, reads):.3f}" for b in record.batches)])
+    for what, floor in floors(record).items():
+        rows.append([what, "floor", *(f"{1e3 * floor[b]:.3f}" if b in floor else "" for b in record.batches)])
     return ["optimizer", "mode", *(f"{batch:,}" for batch in record.batches)], rows
+
+
+def floors(record: SpeedRecord) -> dict[str, dict[int, float]]:
+    """By what is moved, batch size: seconds. One A for all is nothing; then it is the state of an optimizer."""
+    if not record.shared:
+        reads = {1: "every A read once", 2: "every A read twice"}
+        return {what: {b: record.floor(b, count) for b in record.batches} for count, what in reads.items()}
+    fast = {name: mode for name, mode in pairs(record) if mode != "plain" and name == _alone(name)}
+    states = {f"state of {label(name)}": record.traffic(name, mode) for name, mode in fast.items()}
+    return {what: floor for what, floor in states.items() if floor}
 
 
 def bends(record: SpeedRecord) -> list[str]:
@@ -109,7 +120,8 @@ def markdown(record: SpeedRecord) -> str:
     lines += [f"| {' | '.join(headings)} |", "|" + " --- |" * len(headings)]
     lines += [f"| {' | '.join(row)} |" for row in rows]
     lines += ["", f"At batch {record.batches[-1]:,}, in iterations of others:", ""]
-    lines += ["| optimizer | mode | of plain ISTA | of ISTA in that mode | of the two-reads floor |"]
+    floor = "of the traffic of its state" if record.shared else "of the two-reads floor"
+    lines += [f"| optimizer | mode | of plain ISTA | of ISTA in that mode | {floor} |"]
     lines += ["| --- | --- | --- | --- | --- |"]
     for cost in costs(record):
         ratios = (cost.of_ista, cost.of_fast_ista, cost.of_floor)
@@ -145,10 +157,11 @@ def draw_speed(record: SpeedRecord, path: Path) -> None:
             linewidth=1.0 if plain else 1.6,
             label=f"{label(name)}, plain" if plain else label(name),
         )
-    for reads, dashes in ((1, (0, (1, 1))), (2, (0, (4, 2)))):
-        floor = [1e3 * record.floor(batch, reads) for batch in record.batches]
-        once = "once" if reads == 1 else "twice"
-        axis.plot(record.batches, floor, color=GREY, linestyle=dashes, linewidth=1.0, label=f"floor: A read {once}")
+    for number, (what, floor) in enumerate(floors(record).items()):
+        colour = look[what.removeprefix("state of ")].colour if record.shared else GREY
+        dashes = (0, (4, 2)) if number else (0, (1, 1))
+        places = list(floor), [1e3 * seconds for seconds in floor.values()]
+        axis.plot(*places, color=colour, linestyle=dashes, linewidth=1.0, label=f"floor: {what}")
     axis.set_xscale("log", base=2)
     axis.set_yscale("log")
     axis.set_xticks(record.batches, [f"{batch:,}" for batch in record.batches])
