@@ -5,7 +5,7 @@ MINUTES ?= 60
 BIN := $(VENV)/bin
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e
 
-.PHONY: help demo test harden vulnerabilities lint docs format bench clean
+.PHONY: help demo test harden vulnerabilities lint docs format bench bench-gpu clean
 .DEFAULT_GOAL := help
 
 help:
@@ -17,6 +17,7 @@ help:
 	@echo "make docs    build the documentation, out/docs/index.html; a warning is an error"
 	@echo "make format  let ruff format and fix what it can"
 	@echo "make bench   run the benchmarks and rewrite benchmarks/records"
+	@echo "make bench-gpu  the benchmarks that need an NVIDIA GPU (about five minutes), with the tests of its kernels"
 	@echo "make clean   remove $(VENV), caches and out"
 
 demo: $(VENV)/.installed-demo
@@ -57,6 +58,15 @@ bench: $(VENV)/.installed-dev
 	@$(BIN)/python benchmarks/import_time.py
 	@$(BIN)/python benchmarks/shared_matrix.py
 	@$(BIN)/python benchmarks/audit_statements.py
+
+bench-gpu: $(VENV)/.installed-dev
+	@$(BIN)/python -m pytest -q tests/backends/test_gpu_kernels.py tests/backends/test_captured.py
+	@$(BIN)/python benchmarks/kernel_speed.py
+	@$(BIN)/python benchmarks/iteration_speed.py --batches 1,8,32,128,1024,4096,16384
+	@$(BIN)/python benchmarks/iteration_speed.py --shared --batches 1024,10000,65536
+	@$(BIN)/python benchmarks/throughput.py
+	@$(BIN)/python benchmarks/sklearn_speed.py
+	@$(BIN)/python benchmarks/training_speed.py
 
 clean:
 	@rm -rf $(VENV) out build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache src/*.egg-info
