@@ -8,7 +8,7 @@ import torch
 from sureprox.backends import cpu_certified
 from sureprox.fast import plain_steps
 from sureprox.optimizers import FISTA, ISTA, Certified, CertifiedCheap, GoMathL2O, Optimizer, Sure
-from sureprox.optimizers.guaranteed import is_check
+from sureprox.optimizers.guaranteed import TRACKS, Track, is_check
 from sureprox.problems import LassoFamily, LogisticFamily
 from sureprox.problems.stacked import Points
 
@@ -38,6 +38,15 @@ def sampled(m: int, n: int, dtype: torch.dtype, batch: int = 6):
     return family.sample(batch, generator, dtype), family.start(batch, generator, dtype)
 
 
+def assert_same_finder(ours, theirs, tolerance):
+    """The track of the best point is the same, unless both FISTA tracks are at one point: then rounding decides."""
+    other = ours.track != theirs.track
+    if bool(other.any()):
+        points = theirs.tracks.x[other]
+        assert int(torch.minimum(ours.track, theirs.track)[other].min()) == TRACKS.index(Track.FISTA)
+        assert float((points[:, 0] - points[:, -1]).abs().max()) <= tolerance * float(points.abs().max())
+
+
 @pytest.mark.parametrize("name", OPTIMIZERS)
 @pytest.mark.parametrize(("m", "n"), [(30, 44), (1, 16), (33, 64), (7, 101)])
 @pytest.mark.parametrize("dtype", TOLERANCE)
@@ -59,8 +68,9 @@ def test_every_iteration_is_the_plain_one(name, m, n, dtype, factor):
             with plain_steps():
                 theirs = optimizer._followed(stack, state, inner)
             assert ours is not None
-            for part in ("track", "rejected", "idle"):
-                assert torch.equal(getattr(ours, part), getattr(theirs, part)), part
+            assert torch.equal(ours.rejected, theirs.rejected)
+            assert torch.equal(ours.idle, theirs.idle)
+            assert_same_finder(ours, theirs, TOLERANCE[dtype])
             pairs = [(getattr(ours, p), getattr(theirs, p)) for p in ("x", "z", "step_size", "weight", "inner_z", "g")]
             pairs += [(getattr(ours.tracks, p), getattr(theirs.tracks, p)) for p in ("x", "z", "y", "zy", "t")]
             for mine, other in pairs:
@@ -140,12 +150,12 @@ def test_alone_is_as_in_the_batch():
     problem, x0 = sampled(30, 50, torch.float32)
     optimizer = Certified(FISTA(restart=True))
     with torch.no_grad():
-        together, alone = optimizer.init(problem, x0), None
+        together = begun = optimizer.init(problem, x0)  # by PyTorch, whose products depend on the batch
         for _ in range(25):
             together = optimizer.step(problem, together)
         for i in range(problem.batch):
             index = torch.tensor([i])
-            alone = optimizer.init(problem.select(index), x0[index])
+            alone = begun.select(index)
             for _ in range(25):
                 alone = optimizer.step(problem.select(index), alone)
             assert torch.equal(alone.x[0], together.x[i])

@@ -138,11 +138,11 @@ def test_certified_runs_are_the_same(launches, coordinate, conjugate):
     inner = stepper(plain.optimizer, CPU, torch.float32)
     assert isinstance(inner, QuickSure)
     quick = Certified(inner)
-    ours = theirs = plain.init(problem, x0)
+    state = plain.init(problem, x0)
     with torch.no_grad():
-        for _ in range(10):
-            ours, theirs = quick.step(problem, ours), plain.step(problem, theirs)
-    torch.testing.assert_close(ours.x, theirs.x, rtol=1e-4, atol=1e-5)
+        for _ in range(10):  # each from the same state: untrained weights may amplify rounding without limit
+            ours, state = quick.step(problem, state), plain.step(problem, state)
+            torch.testing.assert_close(ours.x, state.x, rtol=1e-4, atol=1e-5)
     assert len(launches) == 10
 
 
