@@ -59,8 +59,7 @@ def ritz_value(basis: Tensor, images: Tensor, scale: Tensor) -> Tensor:
 
 def largest_entry(A: Tensor) -> Tensor:
     """(B,), 1 for a zero matrix. Entries of at most one keep squares away from overflow and underflow."""
-    low, high = A.flatten(1).aminmax(dim=1)  # |A| would be a copy of A
-    scale = torch.maximum(high, -low)
+    scale = torch.maximum(A.amax(dim=(1, 2)), -A.amin(dim=(1, 2)))  # |A| would be a copy of A
     return torch.where(scale > 0, scale, torch.ones_like(scale))
 
 
