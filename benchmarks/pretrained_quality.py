@@ -2,12 +2,13 @@
 
 The start is standard normal, then moved by s on every coordinate. FISTA and restarted FISTA run beside them.
 
-    python benchmarks/pretrained_quality.py [--runs DIR] [--instances 256] [NAME ...]
+    python benchmarks/pretrained_quality.py [--runs DIR] [--instances 256] [--record pretrained_quality] [NAME ...]
 
 To choose between several trainings use other problems than those of the record (--seed; nothing is written then).
 """
 
 import argparse
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,7 @@ def main() -> None:
     parser.add_argument("--runs", type=Path, help="read RUNS/NAME/model instead of the shipped weights")
     parser.add_argument("--instances", type=int, default=256)
     parser.add_argument("--seed", type=int, default=SEED)
+    parser.add_argument("--record", default="pretrained_quality", help="name of the record")
     options = parser.parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"
     table: dict[str, Any] = {}
@@ -69,9 +71,9 @@ def main() -> None:
             table[f"{family_name}: {name}"] = row
             print(f"{family_name}: {name}", row, flush=True)
     if options.seed == SEED:
-        print(
-            write_record("pretrained_quality", {"instances": options.instances, "levels": LEVELS, "iterations": table})
-        )
+        command = " ".join(["python benchmarks/pretrained_quality.py", *sys.argv[1:]])
+        numbers = {"instances": options.instances, "levels": LEVELS, "iterations": table}
+        print(write_record(options.record, {"command": command} | numbers))
 
 
 if __name__ == "__main__":
