@@ -92,8 +92,9 @@ def solve(
     memory; training uses `iterate`).
 
     `compile=True`: take the steps in few kernels, and on a GPU replay them without the overhead of Python
-    (`Accelerated`). The first solve of a kind of problem then compiles for up to a minute, later ones with the same
-    optimizer or pretrained name do so at once, unless told `compile=False`. It pays from thousands of problems on.
+    (`Accelerated`). The first solve of a kind of problem then compiles for up to a minute (LASSO by default, on a GPU:
+    a few seconds), later ones with the same optimizer or pretrained name do so at once, unless told `compile=False`.
+    It pays from thousands of problems on.
 
     `polish`: at a check, an instance of a LASSO problem whose signs have settled is tried with the point that solves it
     if these are right, one small linear system in float64 (`sureprox.polish`), and ends there if the certificate of

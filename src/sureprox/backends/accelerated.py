@@ -78,7 +78,8 @@ class Accelerated(Optimizer[S]):
         return self.plain.init(problem, x0, **options)
 
     def step(self, problem: Problem, state: S) -> S:
-        if problem.batch < SMALLEST if self.compiled else problem.device.type != "cuda":
+        worth_it = problem.batch >= SMALLEST if self.compiled else problem.device.type == "cuda"
+        if not worth_it:
             return self.plain.step(problem, state)
         if self._target is None or self._target[0] is not problem:
             self._target, self._replay = (problem, self._seen(problem)), None
