@@ -82,7 +82,7 @@ class Run:
         if rounded.dtype != points.dtype:
             coarse = rule.measure(rounded)
             same = coarse.converged & (coarse.objective <= highest)
-            seen = seen.put(rows.new_empty(len(same)), same, coarse)
+            seen = seen.put(rows, same, coarse)
             self._keep(rows[solved & ~same], points[solved & ~same])
         self.x = put(self.x, rows, solved, rounded)
         self.best = self.best.put(rows, solved, seen)
