@@ -6,7 +6,7 @@
 The paper trains on the mean of F over 100 iterations, of which the last digits are no part. Here the loss is the mean
 over k = 20, 24, ..., 36 of log(mean_i (F(x_k) - F*) / F*), i the problems of a batch, F* from duality gaps. Problems
 and starts are those of the training family, redrawn: no start is moved, no problem is of another kind. The weights
-after the last step are taken; nothing is chosen.
+after the last step are taken.
 """
 
 import argparse
