@@ -1,5 +1,7 @@
 """solve with certify: statuses that do not lie, what the solution reports, float32 finished in float64, gradients."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -14,6 +16,7 @@ from sureprox.problems import LeastSquares
 MODES = pytest.mark.parametrize("certify", [True, "cheap"])
 KINDS = pytest.mark.parametrize("kind", ["lasso", "logistic"])
 NAN = constant(float("nan"))
+solve = partial(sp.solve, polish=False)  # what the guarantee does by itself; the polish has tests of its own
 
 
 @MODES
@@ -22,7 +25,7 @@ NAN = constant(float("nan"))
 def test_harmful_optimizers_are_solved_all_the_same(name, kind, certify):
     problem = random_problem(kind, batch=3, m=20, n=10)
     best = sp.reference(problem).objective
-    solution = sp.solve(problem, ADVERSARIES[name], max_iter=2000, certify=certify, polish=False)
+    solution = solve(problem, ADVERSARIES[name], max_iter=2000, certify=certify)
     assert solution.converged.all()
     assert (solution.objective - best <= 1e-6 * best).all()
     assert (solution.gap >= solution.objective - best - 1e-14 * best).all()
@@ -30,20 +33,32 @@ def test_harmful_optimizers_are_solved_all_the_same(name, kind, certify):
     assert {*solution.track} <= {Track.FISTA, Track.RESTARTED, Track.OPTIMIZER}
 
 
+@MODES
+@pytest.mark.parametrize("name", ["NaN", "1e30", "ascent", "vandal", "noise"])
+def test_harmful_optimizers_do_not_harm_the_polish(name, certify):
+    problem = random_problem("lasso", batch=3, m=20, n=10)
+    best = sp.reference(problem).objective
+    solution = sp.solve(problem, ADVERSARIES[name], max_iter=2000, certify=certify)
+    assert solution.converged.all()
+    assert (solution.objective - best <= 1e-6 * best).all()
+    assert (solution.gap >= solution.objective - best - 1e-14 * best).all()
+    assert Track.POLISH in set(solution.track)
+
+
 def test_certified_is_the_default_and_never_later_than_restarted_fista():
     problem = random_problem("lasso", batch=4, m=20, n=30)
-    plain = sp.solve(problem, FISTA(restart=True), max_iter=3000, certify=False, check_every=1)
-    certified = sp.solve(problem, random_weights(L2OPA, 0), 5 + torch.zeros(30, dtype=F64), max_iter=3000)
+    plain = solve(problem, FISTA(restart=True), max_iter=3000, certify=False, check_every=1)
+    certified = solve(problem, random_weights(L2OPA, 0), 5 + torch.zeros(30, dtype=F64), max_iter=3000)
     assert certified.converged.all()
-    same = sp.solve(problem, random_weights(L2OPA, 0), max_iter=3000, check_every=1)
+    same = solve(problem, random_weights(L2OPA, 0), max_iter=3000, check_every=1)
     assert (same.iterations <= 1.1 * plain.iterations).all()
 
 
 def test_diverging_optimizer_plain_and_certified():
     problem, x0 = random_problem("lasso", batch=3), normal(3, 12, seed=5)
-    plain = sp.solve(problem, ADVERSARIES["ten steps in one"], x0, certify=False)
+    plain = solve(problem, ADVERSARIES["ten steps in one"], x0, certify=False)
     assert all(status is Status.DIVERGED for status in plain.status)
-    assert sp.solve(problem, ADVERSARIES["ten steps in one"], x0).converged.all()
+    assert solve(problem, ADVERSARIES["ten steps in one"], x0).converged.all()
 
 
 @MODES
@@ -51,7 +66,7 @@ def test_what_the_solution_says(certify):
     problem, x0 = random_problem("lasso", batch=3), normal(3, 12, seed=5)
     best = sp.reference(problem)
     radius = (x0 - best.x).norm(dim=1)
-    solution = sp.solve(problem, NAN, x0, max_iter=57, tol=1e-14, certify=certify, polish=False)
+    solution = solve(problem, NAN, x0, max_iter=57, tol=1e-14, certify=certify)
     steps = 57 if certify is True else 5
     L = 1 / problem.step_size()
     assert (solution.rate <= 2 * L / (steps + 1) ** 2).all()
@@ -66,7 +81,7 @@ def test_what_the_solution_says(certify):
 
 
 def test_without_the_guarantee_nothing_is_claimed():
-    solution = sp.solve(random_problem("lasso"), ISTA(), max_iter=5, certify=False)
+    solution = solve(random_problem("lasso"), ISTA(), max_iter=5, certify=False)
     assert torch.isinf(solution.rate).all()
     assert torch.isinf(solution.bound(1.0)[solution.gap == torch.inf]).all()
     assert {*solution.track} == {Track.OPTIMIZER}
@@ -75,7 +90,7 @@ def test_without_the_guarantee_nothing_is_claimed():
 
 
 def test_no_iteration_no_claim():
-    solution = sp.solve(random_problem("lasso"), NAN, normal(3, 12), max_iter=0)
+    solution = solve(random_problem("lasso"), NAN, normal(3, 12), max_iter=0)
     assert torch.isinf(solution.rate).all()
 
 
@@ -84,15 +99,15 @@ def test_history_is_the_best_point_and_independent_of_the_checks(certify):
     problem, x0 = random_problem("lasso", batch=3, ratio=0.01), normal(3, 12, seed=5)
     optimizer = random_weights(L2OPA, 0)
     names = ("objective", "step_norm")
-    recorded = sp.solve(problem, optimizer, x0, max_iter=90, tol=1e-13, certify=certify, record=names)
+    recorded = solve(problem, optimizer, x0, max_iter=90, tol=1e-13, certify=certify, record=names)
     values = recorded.history["objective"]
     assert values.shape == (91, 3)
     assert (values[1:] <= values[:-1] * (1 + 1e-14)).all()
-    seldom = sp.solve(problem, optimizer, x0, max_iter=90, tol=1e-13, certify=certify, check_every=30)
+    seldom = solve(problem, optimizer, x0, max_iter=90, tol=1e-13, certify=certify, check_every=30)
     assert torch.equal(seldom.x, recorded.x)
     assert torch.equal(seldom.pull_backs, recorded.pull_backs)
     for k in (16, 33):
-        stopped = sp.solve(problem, optimizer, x0, max_iter=k, tol=1e-13, certify=certify)
+        stopped = solve(problem, optimizer, x0, max_iter=k, tol=1e-13, certify=certify)
         torch.testing.assert_close(stopped.objective, values[k], rtol=1e-13, atol=0)
 
 
@@ -102,10 +117,10 @@ def test_neighbours_finishing_early_do_not_change_an_answer(certify):
     free = sp.lasso(A, b, 0.0)
     ratio = torch.tensor([0.8, 0.7, 0.6, 0.5, 0.1, 0.01], dtype=F64)
     problem = sp.lasso(A, b, ratio * free.scale()[1])
-    together = sp.solve(problem, ADVERSARIES["ascent"], max_iter=400, certify=certify)
+    together = solve(problem, ADVERSARIES["ascent"], max_iter=400, certify=certify)
     assert len({*together.iterations.tolist()}) > 2
     for i in (1, 4):
-        alone = sp.solve(problem.select(torch.tensor([i])), ADVERSARIES["ascent"], max_iter=400, certify=certify)
+        alone = solve(problem.select(torch.tensor([i])), ADVERSARIES["ascent"], max_iter=400, certify=certify)
         torch.testing.assert_close(alone.x[0], together.x[i], rtol=1e-11, atol=1e-13)
         assert alone.iterations[0] == together.iterations[i]
         assert alone.track[0] is together.track[i]
@@ -119,9 +134,9 @@ def test_neighbours_finishing_early_do_not_change_an_answer(certify):
 def test_what_float32_cannot_reach_is_finished_in_float64(kind, certify):
     problem = random_problem(kind, batch=4, m=40, n=20).to(dtype=torch.float32)
     optimizer = FISTA(restart=True)
-    plain = sp.solve(problem, optimizer, max_iter=800, tol=1e-10, certify=False)
+    plain = solve(problem, optimizer, max_iter=800, tol=1e-10, certify=False)
     assert not plain.converged.any()
-    solution = sp.solve(problem, optimizer, max_iter=800, tol=1e-10, certify=certify)
+    solution = solve(problem, optimizer, max_iter=800, tol=1e-10, certify=certify)
     assert solution.converged.all()
     assert solution.refined.all()
     assert solution.x.dtype == F64
@@ -134,7 +149,7 @@ def test_what_float32_cannot_reach_is_finished_in_float64(kind, certify):
 
 def test_float32_that_suffices_stays_float32():
     problem = random_problem("lasso", batch=4, m=40, n=20).to(dtype=torch.float32)
-    solution = sp.solve(problem, FISTA(restart=True), max_iter=800, tol=1e-4)
+    solution = solve(problem, FISTA(restart=True), max_iter=800, tol=1e-4)
     assert solution.converged.all()
     assert not solution.refined.any()
     assert solution.x.dtype == torch.float32
@@ -145,7 +160,7 @@ def test_only_the_instances_that_need_it_go_on_and_the_history_goes_with_them():
     ratio = torch.tensor([0.1, 2.0, 0.3, 2.0], dtype=F64)
     problem = sp.lasso(A, b, ratio * sp.lasso(A, b, 0.0).scale()[1]).to(dtype=torch.float32)
     names = ("objective", "gap", "step_norm")
-    solution = sp.solve(problem, ISTA(), normal(4, 20, seed=2).float(), max_iter=900, tol=1e-10, record=names)
+    solution = solve(problem, ISTA(), normal(4, 20, seed=2).float(), max_iter=900, tol=1e-10, record=names)
     assert solution.converged.all()
     assert solution.refined.tolist() == [True, False, True, False]
     length = int(solution.iterations.max()) + 1
@@ -158,15 +173,15 @@ def test_only_the_instances_that_need_it_go_on_and_the_history_goes_with_them():
         assert values[k] == solution.objective[i]
         assert (solution.history["gap"][k:, i] == solution.gap[i]).all()
         assert (solution.history["step_norm"][k + 1 :, i] == 0).all()
-    alone = sp.solve(problem.select(torch.tensor([2])), ISTA(), normal(4, 20, seed=2)[2:3].float(), 900, 1e-10)
+    alone = solve(problem.select(torch.tensor([2])), ISTA(), normal(4, 20, seed=2)[2:3].float(), 900, 1e-10)
     torch.testing.assert_close(alone.x[0], solution.x[2], rtol=1e-6, atol=1e-7)
 
 
 def test_the_iteration_limit_counts_both_precisions():
     problem = random_problem("lasso", batch=3, m=40, n=20).to(dtype=torch.float32)
-    full = sp.solve(problem, FISTA(restart=True), max_iter=800, tol=1e-10, check_every=1)
+    full = solve(problem, FISTA(restart=True), max_iter=800, tol=1e-10, check_every=1)
     limit = int(full.iterations.max()) - 1
-    cut = sp.solve(problem, FISTA(restart=True), max_iter=limit, tol=1e-10, check_every=1)
+    cut = solve(problem, FISTA(restart=True), max_iter=limit, tol=1e-10, check_every=1)
     assert int(cut.iterations.max()) == limit
     assert cut.converged.tolist() == (full.iterations <= limit).tolist()
 
@@ -175,7 +190,7 @@ def test_a_step_size_for_each_instance_goes_with_it_into_float64():
     problem = random_problem("lasso", batch=4, m=40, n=20).to(dtype=torch.float32)
     step = problem.step_size() * torch.tensor([1.0, 0.5, 3.0, 1e4])
     seen: list[sp.Progress] = []
-    solution = sp.solve(problem, ISTA(), max_iter=900, tol=1e-9, step_size=step, callback=seen.append)
+    solution = solve(problem, ISTA(), max_iter=900, tol=1e-9, step_size=step, callback=seen.append)
     assert solution.converged.all()
     assert solution.refined.any()
     assert (solution.rejected[2:] >= 1).all()
@@ -191,7 +206,7 @@ def test_own_smooth_part_that_cannot_be_cut_is_finished_in_float64_too():
     problem = random_problem("lasso", batch=3, m=40, n=20).to(dtype=torch.float32)
     own = sp.Problem(Whole(problem.f.A, problem.f.b), problem.r)
     assert not own.selectable
-    solution = sp.solve(own, FISTA(restart=True), max_iter=1500, tol=1e-8)
+    solution = solve(own, FISTA(restart=True), max_iter=1500, tol=1e-8)
     assert solution.converged.all()
     assert solution.refined.any()
 
@@ -210,7 +225,7 @@ def test_a_posteriori_certificate_where_no_gap_is_known():
         for steps in (1, 4, 16, 64):
             for long in (1.0, 20.0):
                 step = long * problem.step_size()
-                solution = sp.solve(problem, optimizer, x0, max_iter=steps, tol=1e-15, step_size=step)
+                solution = solve(problem, optimizer, x0, max_iter=steps, tol=1e-15, step_size=step)
                 bound = solution.bound(radius)
                 assert torch.isinf(solution.gap).all()
                 assert (solution.objective - best <= bound + 1e-13).all()
@@ -228,7 +243,7 @@ def test_gradient_of_the_certified_answer(certify):
 
     def answer(b):
         problem = sp.lasso(A, b, 0.2)
-        return (w * sp.solve(problem, ISTA(), max_iter=120, tol=1e-11, certify=certify, polish=False).x).sum()
+        return (w * solve(problem, ISTA(), max_iter=120, tol=1e-11, certify=certify).x).sum()
 
     variable = b.clone().requires_grad_()
     (gradient,) = torch.autograd.grad(answer(variable), variable)
@@ -243,17 +258,17 @@ def test_gradient_of_the_certified_answer(certify):
 def test_an_optimizer_that_is_certified_already_is_not_wrapped_again():
     problem, x0 = random_problem("lasso"), normal(3, 12)
     for mode, certify in ((Certified, True), (CertifiedCheap, "cheap")):
-        inside = sp.solve(problem, mode(Adam()), x0, max_iter=30)
-        assert torch.equal(inside.x, sp.solve(problem, Adam(), x0, max_iter=30, certify=certify).x)
+        inside = solve(problem, mode(Adam()), x0, max_iter=30)
+        assert torch.equal(inside.x, solve(problem, Adam(), x0, max_iter=30, certify=certify).x)
 
 
 def test_wrong_certify_is_refused():
     for wrong in ("fast", 2, None):
-        refused(lambda wrong=wrong: sp.solve(random_problem("lasso"), ISTA(), certify=wrong), "certify is", "'cheap'")
+        refused(lambda wrong=wrong: solve(random_problem("lasso"), ISTA(), certify=wrong), "certify is", "'cheap'")
 
 
 def test_pretrained_by_name_certified():
     problem = random_problem("lasso", batch=2)
-    solution = sp.solve(problem, "go-math-l2o/lasso", max_iter=2000)
+    solution = solve(problem, "go-math-l2o/lasso", max_iter=2000)
     assert solution.converged.all()
     assert isinstance(solution.track, np.ndarray)

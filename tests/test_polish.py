@@ -10,8 +10,9 @@ from helpers import F64, autoregressive, normal, random_problem, with_ratio
 from sureprox.optimizers import FISTA, Track
 from sureprox.polish import MEASURED, can_polish, polished
 from sureprox.problems import LassoFamily, LeastSquares, WeightedL1, Zero
-from sureprox.run import STALLED
+from sureprox.run import STALLED, Run
 from sureprox.solution import Status
+from sureprox.stopping import StoppingRule
 
 FAST = FISTA(restart=True)
 
@@ -341,3 +342,18 @@ def test_other_problems_do_not_change():
         assert torch.equal(on.x, off.x)
         assert torch.equal(on.iterations, off.iterations)
         assert [*on.track] == [*off.track]
+
+
+def test_a_point_that_passes_but_lies_above_the_best_one_is_not_taken():
+    """Else F of what is returned could rise, and the rate that is certified for it would not hold."""
+    problem = LassoFamily(m=20, n=60, nonzeros=4).sample(2, torch.Generator().manual_seed(3), torch.float64)
+    best = sp.reference(problem).x
+    rule = StoppingRule(problem, torch.zeros_like(best), 1e-2)
+    run = Run(problem, FISTA(), best, torch.full((2,), 10), rule, ())
+    worse, rows, everyone = best * 1.0001, torch.arange(2), torch.ones(2, dtype=torch.bool)
+    assert rule.measure(worse).converged.all()
+    run.take(rows, worse, rule, everyone, Track.POLISH)
+    assert torch.equal(run.x, best)
+    run.x, run.best = worse, rule.measure(worse)
+    run.take(rows, best, rule, everyone, Track.POLISH)
+    assert torch.equal(run.x, best)

@@ -117,7 +117,7 @@ def test_two_blocks_fit_on_a_multiprocessor_and_copies_are_under_way(n, points):
     sizes = dict(normal.shape_of(n, points))
     assert 2 * (normal.shared_memory(n, points) + 1024) <= 233_472  # of an H100 or H200, which keeps 1 KB of each block
     under_way = 2 * (sizes["STAGES"] - 1) * sizes["TURNS"] * normal.WARPS * 4 * n
-    assert under_way >= (64_000 if n >= 64 else 5_000)
+    assert under_way >= (64_000 if n >= 64 else 16_000)
 
 
 def test_numbers_that_do_not_start_at_a_multiple_of_16_bytes(on_cpu):

@@ -11,7 +11,7 @@ from sureprox.types import Scalars, Vectors
 
 THREADS, WARPS = 256, 8  # as in products.cu
 RING = 100_000  # bytes of A that a block holds at most: two blocks fit on a multiprocessor
-MOST_TURNS, MOST_STAGES, WIDE = 4, 6, 1024  # rows that a warp works on at a time: about WIDE columns of all points
+MOST_TURNS, MOST_STAGES, WIDE = 4, 20, 1024  # rows that a warp works on at a time: about WIDE columns of all points
 MOST_COLUMNS = 1024  # beyond, a row no longer fits into the registers of a warp
 FEWEST_ROWS = 8
 MOST_KNOWN = 2  # numbers that come with each row for each point

@@ -39,7 +39,7 @@ def sparse_encode(
         raise InputError(f"alpha is {alpha!r}; it must be a finite number >= 0")
     where = chosen_device(device)
     problem = lasso(tensor(atoms.T, where), tensor(X, where), float(alpha))
-    every = 10 if where.type == "cpu" else 25  # on a GPU a check takes as long as thirty iterations
+    every = 10 if where.type == "cpu" else 25  # a GPU is quick with iterations, not with checks
     return array(fitted(problem, optimizer, tol, max_iter, check_every=every).x)
 
 
