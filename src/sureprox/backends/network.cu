@@ -190,26 +190,6 @@ __device__ __forceinline__ void cell(float (&gates)[UNITS][2], const float (&c)[
         }
 }
 
-// exp(-x) for a sigmoid, at most e^40: so much that products of two of them are finite. A NaN stays one.
-__device__ __forceinline__ float decay(float x) { return __expf(x < -40.f ? 40.f : -x); }
-
-// The same without the activations: over common denominators there are two divisions instead of five.
-__device__ __forceinline__ void next_cell(const float (&gates)[UNITS][2], const float (&c)[V][2], float (&c_new)[V][2],
-                                          float (&h_new)[V][2]) {
-#pragma unroll
-    for (int i = 0; i < V; ++i)
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-            const float in = 1.f + decay(gates[4 * i][half]), forget = 1.f + decay(gates[4 * i + 1][half]);
-            const float g = gates[4 * i + 2][half], out = 1.f + decay(gates[4 * i + 3][half]);
-            const float e = __expf(-2.f * fabsf(g)), both = in * (1.f + e);
-            const float value = __fdividef(c[i][half] * both + copysignf(1.f - e, g) * forget, both * forget);
-            const float left = __expf(-2.f * fabsf(value));
-            c_new[i][half] = value;
-            h_new[i][half] = __fdividef(copysignf(1.f - left, value), out * (1.f + left));
-        }
-}
-
 // Weights in shared memory, as the forward pass needs them.
 struct ForwardWeights {
     float2 layer1[(K1 / 2) * 10 * 32];
@@ -270,7 +250,7 @@ network_forward(const float* features, const float* h, const float* c, const flo
     long long layer = (long long)rows * UNITS;
     for (int first = blockIdx.x * BLOCK_ROWS; first < rows; first += gridDim.x * BLOCK_ROWS) {
         int row = first + warp * TILE + g;
-        float h1[V][2], h2[V][2], cells[V][2], c_next[V][2];
+        float h1[V][2], h2[V][2], cells[V][2], c_next[V][2], squashed[V][2];
         float gates[UNITS][2];
         {
             float x[K1][2];
@@ -280,7 +260,7 @@ network_forward(const float* features, const float* h, const float* c, const flo
             bias(gates, w.bias1);
             dense<K1, UNITS>(gates, x, w.layer1);
         }
-        next_cell(gates, cells, c_next, h1);
+        cell(gates, cells, c_next, squashed, h1);
         store(c_new, c_next, row, rows);
         store(h_new, h1, row, rows);
         {
@@ -295,7 +275,7 @@ network_forward(const float* features, const float* h, const float* c, const flo
             bias(gates, w.bias2);
             dense<10, UNITS>(gates, x, w.layer2);
         }
-        next_cell(gates, cells, c_next, h2);
+        cell(gates, cells, c_next, squashed, h2);
         store(c_new + layer, c_next, row, rows);
         store(h_new + layer, h2, row, rows);
         float r[V][2];
