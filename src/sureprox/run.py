@@ -50,7 +50,8 @@ class Run:
         self.rule = rule
         self.polish = polish
         self.before = 0  # iterations of an earlier run that this one continues
-        self.max_iter = int(limits.max())
+        least, self.max_iter = (int(limit) for limit in torch.stack(limits.aminmax()).tolist())
+        self.even = least == self.max_iter
         self.x = x0.clone()  # what is returned is never the caller's own tensor
         device, batch = problem.device, problem.batch
         self.best = self.rule.measure(x0)
@@ -117,14 +118,14 @@ class Run:
                 patience = 2 * state.k if patience else 0  # as long again
                 rows, state = rows[running], state.select(running)
                 problem, rule = problem.select(running), rule.select(running)
-            start, before = (state.clone() if self.optimizer.reuses_memory else state), state.x
-            left = int(torch.where(self.done, self.max_iter, self.limits).min()) - state.k
+            before, safe = state.x, isinstance(state, GuaranteedState)  # its point is never lost
+            start = state.clone() if self.optimizer.reuses_memory and not safe else state
+            left = self._allowed() - state.k
             for after in iterate(problem, self.optimizer, state, min(check_every, left)):
                 before, state = state.x, after
             seen = rule.measure(state.x)
-            lost = ~self.done[rows] & ~_finite(state.x, seen)
-            if check_every > 1 and problem.selectable and bool(lost.any()):
-                self._retrace(rows[lost], problem.select(lost), rule.select(lost), start.select(lost), state.k)
+            if check_every > 1 and problem.selectable and not safe:
+                self._retrace(rows, problem, rule, start, state.k, ~self.done[rows] & ~_finite(state.x, seen))
             running = ~self.done[rows]
             self._update(rows, problem, state, before, seen)
             if self.polish is not None:
@@ -134,9 +135,19 @@ class Run:
             self._record()
             if callback is not None:
                 callback(self._progress(state.k))
+        self.optimizer.rest(problem)
 
-    def _retrace(self, rows: Tensor, problem: Problem, rule: StoppingRule, state: State, last: int) -> None:
+    def _allowed(self) -> int:
+        """Iterations until the first instance that still runs has to stop."""
+        return self.max_iter if self.even else int(torch.where(self.done, self.max_iter, self.limits).min())
+
+    def _retrace(
+        self, rows: Tensor, problem: Problem, rule: StoppingRule, state: State, last: int, lost: Tensor
+    ) -> None:
         """Walk the instances that were lost between two checks again, each step checked, to find where."""
+        if not bool(lost.any()):
+            return
+        rows, problem, rule, state = rows[lost], problem.select(lost), rule.select(lost), state.select(lost)
         before = state.x
         for after in iterate(problem, self.optimizer, state, last - state.k):
             self._update(rows, problem, after, before, rule.measure(after.x))
@@ -193,7 +204,7 @@ class Run:
             x, step, left, track = x[index], step[index], left[index], track[index]
         polish = None if self.polish is None else self.polish.continued(index)
         more = Run(rule.problem, self.optimizer, x, left, rule, tuple(self.history), polish)
-        more.before, more.max_iter = int(self.iterations[index].max()), self.max_iter
+        more.before, more.max_iter, more.even = int(self.iterations[index].max()), self.max_iter, False
         more.step_size, more.track = step, track.clone()
         return more
 

@@ -1,12 +1,14 @@
 """When an instance is solved: measured in float64, for each instance alone, against its own scale."""
 
 from dataclasses import dataclass, fields
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
 from sureprox.problems import Problem
 from sureprox.problems.penalties import HasPenaltyDual
+from sureprox.problems.problem import Certificate
 
 
 @dataclass(frozen=True)
@@ -47,21 +49,32 @@ class StoppingRule:
     """
 
     def __init__(self, problem: Problem, x0: Tensor, tol: float, floor: float | None = None) -> None:
-        self.problem = problem.to(dtype=torch.float64)
+        self.given = problem
         self.tol = tol
-        at_origin, gradient = self.problem.scale()
-        self.floor = (tol if floor is None else floor) * at_origin
-        at_start = self.problem.grad(x0.double()).abs().amax(1)
-        self.gradient = torch.where(gradient > 0, gradient, at_start)
-        low, high = self.problem.r.subdiff(torch.zeros_like(x0, dtype=torch.float64))
-        self.by_gap = ((high - low).amax(1) > 0) & self.problem.has_duality_gap
-        if isinstance(self.problem.r, HasPenaltyDual):
+        r, zero = problem.r.to(dtype=torch.float64), torch.zeros_like(x0, dtype=torch.float64)
+        at_origin = self._certificate(zero if problem.shift is None else -problem.shift.double())
+        self.floor = (tol if floor is None else floor) * at_origin.objective
+        self.gradient = at_origin.slope
+        if not bool((self.gradient > 0).all()):
+            self.gradient = torch.where(self.gradient > 0, self.gradient, self._certificate(x0.double()).slope)
+        low, high = r.subdiff(zero)
+        self.by_gap = ((high - low).amax(1) > 0) & problem.has_duality_gap
+        if isinstance(r, HasPenaltyDual):
             # a coordinate that r leaves free allows no dual point but zero
-            self.by_gap &= self.problem.r.dual_range(torch.ones_like(low))[1] > 0
+            self.by_gap &= r.dual_range(torch.ones_like(low))[1] > 0
+
+    @cached_property
+    def problem(self) -> Problem:
+        """In float64."""
+        return self.given if self.given.dtype == torch.float64 else self.given.to(dtype=torch.float64)
 
     @torch.no_grad()
+    def _certificate(self, x: Tensor) -> Certificate:
+        found = self.given.quick_certificate(x)
+        return self.problem.certificate(x) if found is None else found
+
     def measure(self, x: Tensor) -> Measurement:
-        seen = self.problem.certificate(x.double())
+        seen = self._certificate(x.detach().double())
         small_gap = seen.gap <= self.tol * torch.maximum(seen.objective - seen.gap, self.floor)
         small_kkt = seen.kkt <= self.tol * self.gradient
         converged = torch.where(self.by_gap, small_gap, small_kkt)
@@ -69,7 +82,9 @@ class StoppingRule:
 
     def select(self, index: Tensor) -> "StoppingRule":
         part = object.__new__(StoppingRule)
-        part.problem = self.problem.select(index)
+        part.given = self.given.select(index)
+        if "problem" in vars(self) and self.problem is not self.given:
+            part.problem = self.problem.select(index)
         part.tol = self.tol
         part.floor, part.gradient = self.floor[index], self.gradient[index]
         part.by_gap = self.by_gap[index]

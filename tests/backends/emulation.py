@@ -3,13 +3,15 @@
 import ctypes
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from sureprox.backends import cuda
+from sureprox.backends.krylov import MEMORY
 
 
 def emulated(file: str, macros: Mapping[str, int], directory: Path) -> ctypes.CDLL:
@@ -28,4 +30,17 @@ def emulated(file: str, macros: Mapping[str, int], directory: Path) -> ctypes.CD
 
 
 def pointer(tensor: torch.Tensor | None) -> ctypes.c_void_p:
-    return ctypes.c_void_p(tensor.data_ptr() if tensor is not None else None)
+    return ctypes.c_void_p(tensor.data_ptr() if tensor is not None and tensor.numel() else None)
+
+
+def emulated_gram_schmidt(directory: Path) -> Callable[..., Any]:
+    """The kernel of orthonormal.cu."""
+    library = emulated("emulate_orthonormal.cpp", {}, directory)
+
+    def launch(grid, block, arguments, shared_mem):
+        assert shared_mem == MEMORY
+        *tensors, size, count, known, apart, room, first, second = arguments
+        drops = (ctypes.c_double(first), ctypes.c_double(second))
+        library.run(*map(pointer, tensors), size, count, known, apart, room, *drops, grid[0])
+
+    return launch

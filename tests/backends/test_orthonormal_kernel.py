@@ -1,42 +1,29 @@
 """orthonormal.cu against plain PyTorch, run on a CPU lane by lane (see emulate.h)."""
 
-import ctypes
-
 import pytest
 import torch
-from emulation import emulated, pointer
+from emulation import emulated_gram_schmidt
 
-from sureprox.backends.krylov import MEMORY, launched
+from sureprox.backends.krylov import launched
 from sureprox.problems import spectrum
 from sureprox.problems.spectrum import largest_eigenvalue, orthonormal
 
 
 @pytest.fixture(scope="module")
 def kernel(tmp_path_factory):
-    library = emulated("emulate_orthonormal.cpp", {}, tmp_path_factory.mktemp("kernel"))
-
-    def launch(grid, block, arguments, shared_mem):
-        assert shared_mem == MEMORY
-        *tensors, size, count, known, stride, apart, first, second = arguments
-        drops = (ctypes.c_double(first), ctypes.c_double(second))
-        library.run(*map(pointer, tensors), size, count, known, stride, apart, *drops, grid[0])
-
-    return launch
+    return emulated_gram_schmidt(tmp_path_factory.mktemp("kernel"))
 
 
-def basis(batch: int, size: int, known: int, width: int) -> torch.Tensor:
-    """`known` orthonormal columns in the first columns of a wider array whose other columns are not numbers."""
+def basis(batch: int, size: int, known: int) -> torch.Tensor:
+    """`known` orthonormal columns."""
     generator = torch.Generator().manual_seed(size)
-    columns = torch.linalg.qr(torch.randn(batch, size, known, generator=generator))[0]
-    wide = torch.full((batch, size, width), torch.nan)
-    wide[:, :, :known] = columns
-    return wide[:, :, :known]
+    return torch.linalg.qr(torch.randn(batch, size, known, generator=generator))[0]
 
 
 @pytest.mark.parametrize(("size", "count", "known"), [(250, 4, 0), (250, 4, 60), (37, 4, 8), (3, 3, 0), (9, 1, 4)])
 def test_emulated_kernel_is_gram_schmidt(kernel, size, count, known):
     block = torch.randn(2, size, count, generator=torch.Generator().manual_seed(1))
-    earlier = basis(2, size, known, max(known, 1) + 4)
+    earlier = basis(2, size, known)
     ours, exact = launched(kernel, block, earlier), orthonormal(block.double(), earlier.double())
     torch.testing.assert_close(ours.double(), exact, rtol=0, atol=2e-5)
     eye = torch.eye(count).expand(2, -1, -1)
@@ -46,7 +33,7 @@ def test_emulated_kernel_is_gram_schmidt(kernel, size, count, known):
 
 
 def test_emulated_kernel_drops_what_is_spanned_already(kernel):
-    earlier = basis(1, 20, 4, 8)
+    earlier = basis(1, 20, 4)
     block = torch.randn(1, 20, 4, generator=torch.Generator().manual_seed(2))
     block[:, :, 1] = earlier @ torch.ones(4)
     block[:, :, 3] = 2 * block[:, :, 0] - block[:, :, 2]

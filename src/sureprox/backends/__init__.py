@@ -1,6 +1,13 @@
 """Faster versions of the hot step, each checked against the plain one."""
 
-from sureprox.backends import cpu, cpu_certified, cpu_sure, krylov, lanczos  # noqa: F401  (they register their kernels)
+from sureprox.backends import (  # noqa: F401  (they register their kernels)
+    certificates,
+    cpu,
+    cpu_certified,
+    cpu_sure,
+    krylov,
+    lanczos,
+)
 from sureprox.backends.accelerated import Accelerated, stepper
 from sureprox.backends.compiled import Compiled, compiler_available
 from sureprox.backends.library import native_status

@@ -14,6 +14,7 @@ from sureprox.backends.ahead import one_read
 from sureprox.backends.compiled import with_own_code
 from sureprox.backends.cuda_sure import QuickSure, can_fuse_sure, fused_sure
 from sureprox.backends.judge import QuickCertified, QuickStack, quick_stack
+from sureprox.backends.kept import own_copy, taken_over
 from sureprox.backends.network import can_fuse, fused
 from sureprox.backends.normal import faster
 from sureprox.backends.structure import Structure, bare, stepped, structure, tensors
@@ -58,6 +59,9 @@ class Accelerated(Optimizer[S]):
 
     `compiled=False`: the operations of a step remain what they are, and on a GPU are replayed, which takes milliseconds
     to prepare and saves most of the time of a small batch. So it is in float64, in which runs only end.
+
+    Where a step is kernels of this package alone, what is replayed reads a copy of the problem (`own_copy`), and once a
+    run has come to rest the next problem of that form is copied over it.
     """
 
     reuses_memory = True
@@ -67,8 +71,11 @@ class Accelerated(Optimizer[S]):
         self.plain = optimizer
         self.compiled = compiled
         self._quick: dict[tuple[torch.device, torch.dtype], Optimizer[S]] = {}
-        self._target: tuple[Problem, Problem | Stacked] | None = None
+        self._problem: Problem | None = None  # whose steps are being taken
+        self._mine: Problem | None = None  # the copy of it that the steps read, if there is one
+        self._target: Problem | Stacked | None = None  # as the steps see it
         self._replay: Replay | None = None
+        self._resting = False
 
     @cached_property
     def _advance(self) -> Any:
@@ -81,9 +88,10 @@ class Accelerated(Optimizer[S]):
         worth_it = problem.batch >= SMALLEST if self.compiled else problem.device.type == "cuda"
         if not worth_it:
             return self.plain.step(problem, state)
-        if self._target is None or self._target[0] is not problem:
-            self._target, self._replay = (problem, self._seen(problem)), None
-        target = self._target[1]
+        if self._target is None or self._problem is not problem:
+            self._receive(problem)
+        target = self._target
+        assert target is not None
         optimizer = self._optimizer(problem)
         if problem.device.type != "cuda":
             shape = structure(state)
@@ -99,6 +107,20 @@ class Accelerated(Optimizer[S]):
         if isinstance(optimizer, Certified) and is_check(after.k):
             return optimizer.pull_back(problem, after)  # type: ignore[arg-type,return-value]
         return after
+
+    def rest(self, problem: Problem) -> None:
+        if self._mine is not None and self._problem is problem:
+            self._problem, self._resting = None, True
+
+    def _receive(self, problem: Problem) -> None:
+        """Prepare the steps on another problem than before."""
+        if not (self._resting and self._mine is not None and taken_over(self._mine, problem)):
+            self._mine, self._target, self._replay = None, self._seen(problem), None
+            if problem.device.type == "cuda" and all_in_kernels(self._optimizer(problem), self._target):
+                self._mine = own_copy(problem)
+            if self._mine is not None:
+                self._target = self._seen(self._mine)
+        self._problem, self._resting = problem, False
 
     def _optimizer(self, problem: Problem) -> Optimizer[S]:
         key = problem.device, problem.dtype

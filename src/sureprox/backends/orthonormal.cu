@@ -10,7 +10,6 @@
 constexpr int THREADS = 256, WARPS = THREADS / 32, MOST = 4, EARLIER = 64;
 
 struct Small {
-    float products[WARPS][EARLIER][MOST];  // one part per warp
     float coefficients[EARLIER][MOST];
     float sizes[MOST];
 };
@@ -23,45 +22,54 @@ __device__ __forceinline__ float warp_dot(const float* a, const float* b, int si
     return sum;
 }
 
-// v -= E (E' v) for all vectors v (count, size) at once, E (size, known) with rows `stride` apart
-__device__ void project(float* v, const float* E, Small& s, int size, int count, int known, int stride) {
+// v -= E'(E v) for all vectors v (count, size) at once, the rows of E (known, size) being orthonormal
+__device__ void project(float* v, const float* E, Small& s, int size, int count, int known) {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    float sums[2][MOST] = {};
-    for (int i = warp; i < size; i += WARPS)
-        for (int half = 0; half < 2; ++half) {
-            float e = lane + 32 * half < known ? E[(long long)i * stride + lane + 32 * half] : 0.f;
-            for (int k = 0; k < MOST; ++k) sums[half][k] += k < count ? e * v[k * size + i] : 0.f;
+    for (int row = warp; row < known; row += WARPS) {
+        float sums[MOST] = {};
+        for (int i = lane; i < size; i += 32) {
+            const float e = E[row * size + i];
+#pragma unroll
+            for (int k = 0; k < MOST; ++k) sums[k] += k < count ? e * v[k * size + i] : 0.f;
         }
-    for (int half = 0; half < 2; ++half)
-        for (int k = 0; k < MOST; ++k) s.products[warp][lane + 32 * half][k] = sums[half][k];
-    __syncthreads();
-    for (int entry = threadIdx.x; entry < known * MOST; entry += THREADS) {
-        float sum = 0.f;
-        for (int w = 0; w < WARPS; ++w) sum += s.products[w][entry / MOST][entry % MOST];
-        s.coefficients[entry / MOST][entry % MOST] = sum;
+#pragma unroll
+        for (int k = 0; k < MOST; ++k) {
+            for (int apart = 16; apart > 0; apart /= 2) sums[k] += __shfl_xor_sync(0xffffffffu, sums[k], apart);
+            if (lane == 0) s.coefficients[row][k] = sums[k];
+        }
     }
     __syncthreads();
     for (int i = threadIdx.x; i < size; i += THREADS) {
         float left[MOST] = {};
-        for (int j = 0; j < known; ++j)
-            for (int k = 0; k < MOST; ++k) left[k] += E[(long long)i * stride + j] * s.coefficients[j][k];
+        for (int row = 0; row < known; ++row) {
+            const float e = E[row * size + i];
+#pragma unroll
+            for (int k = 0; k < MOST; ++k) left[k] += e * s.coefficients[row][k];
+        }
         for (int k = 0; k < count; ++k) v[k * size + i] -= left[k];
     }
     __syncthreads();
 }
 
-// block (batch, size, count), earlier (batch, size, known): rows `stride` apart, instances `apart` -> out like block
+// block (batch, count, size), instances `apart` numbers from each other; earlier: for each instance, `room` numbers from
+// the one before, `known` rows of `size` -> out: the new rows, as far from each other as earlier.
+// Where these are not null: scale (batch), by which block is divided if it was made from known rows; images, like out,
+// what is then given; scaled (batch, count, size), the new rows divided by scale. Without out nothing else is made.
 extern "C" __global__ void __launch_bounds__(THREADS)
-orthonormal(const float* block, const float* earlier, float* out, int size, int count, int known, int stride,
-            int apart, double first_drop, double second_drop) {
+orthonormal(const float* block, const float* scale, const float* earlier, float* out, float* images, float* scaled,
+            int size, int count, int known, int apart, int room, double first_drop, double second_drop) {
     SHARED_BYTES(raw)
     Small& s = *reinterpret_cast<Small*>(raw);
     float* v = reinterpret_cast<float*>(raw + sizeof(Small));
     const int warp = threadIdx.x / 32;
     const long long instance = blockIdx.x;
-    for (int entry = threadIdx.x; entry < size * count; entry += THREADS)
-        v[(entry % count) * size + entry / count] = block[instance * size * count + entry];
+    const float by = scale != nullptr ? scale[instance] : 1.f, of_block = known > 0 ? by : 1.f;
+    for (int entry = threadIdx.x; entry < size * count; entry += THREADS) {
+        v[entry] = block[instance * apart + entry] / of_block;
+        if (images != nullptr) images[instance * room + entry] = v[entry];
+    }
     __syncthreads();
+    if (out == nullptr) return;
     for (int round = 0; round < 2; ++round) {
         if (warp < count) {
             float square = warp_dot(v + warp * size, v + warp * size, size);
@@ -69,8 +77,7 @@ orthonormal(const float* block, const float* earlier, float* out, int size, int 
         }
         __syncthreads();
         if (known > 0)
-            for (int time = 0; time < 2; ++time)
-                project(v, earlier + instance * apart, s, size, count, known, stride);
+            for (int time = 0; time < 2; ++time) project(v, earlier + instance * room, s, size, count, known);
         for (int k = 0; k < count; ++k) {
             for (int time = 0; time < 2 && k > 0; ++time) {
                 if (warp < k) {
@@ -92,6 +99,8 @@ orthonormal(const float* block, const float* earlier, float* out, int size, int 
             __syncthreads();
         }
     }
-    for (int entry = threadIdx.x; entry < size * count; entry += THREADS)
-        out[instance * size * count + entry] = v[(entry % count) * size + entry / count];
+    for (int entry = threadIdx.x; entry < size * count; entry += THREADS) {
+        out[instance * room + entry] = v[entry];
+        if (scaled != nullptr) scaled[instance * size * count + entry] = v[entry] / by;
+    }
 }

@@ -100,6 +100,9 @@ class Optimizer(ABC, Generic[S]):
     def step(self, problem: Problem, state: S) -> S:
         """The state after one more iteration."""
 
+    def rest(self, problem: Problem) -> None:
+        """A run on this problem is over: none of its states will be stepped again."""
+
 
 def resolve_step_size(problem: Problem, step_size: Any) -> Scalars:
     """The given step size (a number or one per instance), checked, or 1/L."""

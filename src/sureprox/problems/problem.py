@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from sureprox.errors import InputError
+from sureprox.fast import fast_where_possible
 from sureprox.problems import checks
 from sureprox.problems.foreign import adopt_penalty, adopt_smooth
 from sureprox.problems.penalties import L1, HasPenaltyDual, Penalty, WeightedL1
@@ -24,6 +25,7 @@ class Certificate:
     objective: Scalars
     gap: Scalars  # upper bound on F(x) - F*; infinite where no duality gap is known
     kkt: Scalars  # max_j dist(-grad_j f(x), [low_j, high_j])
+    slope: Scalars  # max_j |grad_j f(x)|
 
 
 class Problem:
@@ -147,7 +149,12 @@ class Problem:
         else:
             value, g = f.value_and_grad(y)
             gap = torch.full_like(value, torch.inf)
-        return Certificate(value + r.value(y), gap, self._distance(y, g))
+        return Certificate(value + r.value(y), gap, self._distance(y, g), g.abs().amax(1))
+
+    @fast_where_possible
+    def quick_certificate(self, x: Vectors) -> Certificate | None:
+        """`certificate` in float64, like x, whatever the precision of the problem; None where no backend offers it."""
+        return None
 
     def _distance(self, y: Vectors, g: Vectors) -> Scalars:
         """max_j dist(-g_j, subdifferential of r_j at y_j)."""

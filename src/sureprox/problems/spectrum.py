@@ -113,11 +113,16 @@ def _gram_schmidt(block: Tensor, earlier: Tensor, drop: float) -> Tensor:
 
 
 def _top_eigenvector(T: Tensor) -> Tensor:
-    """Leading eigenvector of symmetric positive semidefinite T (B, p, p), by repeated squaring: T^(2^14)."""
+    """Leading eigenvector of symmetric positive semidefinite T (B, p, p), by repeated squaring: T^(2^14).
+
+    The largest entry of such a T is at most its largest eigenvalue and at least a p-th of it, so that in float64 two
+    squarings can follow each other before it is made one again.
+    """
     power = (T + T.mT) / 2
-    for _ in range(14):
+    for _ in range(7):
         size = power.abs().amax(dim=(1, 2), keepdim=True)
         power = power / torch.where(size > 0, size, torch.ones_like(size))
+        power = torch.bmm(power, power)
         power = torch.bmm(power, power)
     best = power.diagonal(dim1=1, dim2=2).argmax(dim=1)
     return power.gather(2, best.view(-1, 1, 1).expand(-1, T.shape[1], 1))

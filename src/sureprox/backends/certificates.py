@@ -1,0 +1,56 @@
+"""What is known about points of LASSO problems, in float64 from one read of A as it is, on an NVIDIA GPU."""
+
+import torch
+from torch import Tensor
+
+from sureprox.backends import cuda
+from sureprox.fast import offer
+from sureprox.problems import L1, LeastSquares, Problem
+from sureprox.problems.problem import Certificate
+
+THREADS, WARPS, NUMBERS = 256, 8, 4  # as in certificate.cu
+MOST_COLUMNS = 512  # beyond, x and the gradient no longer fit into the registers of a warp
+
+
+def _build(n: int, dtype: torch.dtype, device: int) -> tuple[str, str, cuda.Macros, int, int]:
+    """What to compile for n columns of this precision."""
+    doubles = dtype == torch.float64
+    sizes = (("DOUBLES", int(doubles)), ("CHUNKS", -(-n // 128)), ("TURNS", 1 if doubles else 2))
+    return "certificate.cu", "certificate", sizes, device, shared_memory(n)
+
+
+def shared_memory(n: int) -> int:
+    """Bytes that a block needs."""
+    return 8 * WARPS * (n + 1)
+
+
+def launch_certificate(A: Tensor, b: Tensor, lam: Tensor, x: Tensor) -> Tensor:
+    """(B, 4): F, duality gap, KKT residual and max_j |grad_j f| at x (B, n), which is in float64.
+
+    A (B, m, n), or (m, n) shared by all, b (B, m), lam () or (B,).
+    """
+    batch, (m, n) = len(b), A.shape[-2:]
+    out = x.new_empty(batch, NUMBERS)
+    given = [A, b.contiguous(), lam.expand(batch).contiguous(), x.contiguous()]
+    kernel = cuda.kernel(*_build(n, A.dtype, cuda.index(A.device)))
+    kernel((batch, 1, 1), (THREADS, 1, 1), [*given, out, m, n, m * n * (A.ndim - 2)], shared_mem=shared_memory(n))
+    return out
+
+
+def quick_certificate(problem: Problem, x: Tensor) -> Certificate | None:
+    """`Problem.quick_certificate` where the kernel is made for the problem."""
+    f, r = problem.f, problem.r
+    if type(problem) is not Problem or type(f) is not LeastSquares or type(r) is not L1 or f.copies > 1:
+        return None
+    if f.A.device.type != "cuda" or f.A.dtype not in (torch.float32, torch.float64):
+        return None
+    n = problem.n
+    fits = n % 4 == 0 and n <= MOST_COLUMNS and f.A.is_contiguous() and f.A.data_ptr() % 16 == 0
+    ready = fits and cuda.usable(f.A.device, torch.float32, shared_memory(n))
+    if not ready or not cuda.can_build(*_build(n, f.A.dtype, cuda.index(f.A.device))):
+        return None
+    y = x if problem.shift is None else x + problem.shift.double()
+    return Certificate(*launch_certificate(f.A, f.b, r.lam, y).unbind(1))
+
+
+offer(Problem, "quick_certificate", quick_certificate)

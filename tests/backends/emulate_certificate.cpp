@@ -1,0 +1,26 @@
+// certificate.cu on a CPU.
+#include "emulate.h"
+
+using std::copysign;
+
+#include "certificate.cu"
+
+static struct {
+    const void *A, *b, *lam;
+    const double* x;
+    double* out;
+    int m, n;
+    long long apart;
+} arguments;
+
+static void one_thread() {
+    auto& a = arguments;
+    certificate((const Entry*)a.A, (const Entry*)a.b, (const Entry*)a.lam, a.x, a.out, a.m, a.n, a.apart);
+}
+
+extern "C" void run(const void* A, const void* b, const void* lam, const double* x, double* out, int m, int n,
+                    long long apart, int batch) {
+    arguments = {A, b, lam, x, out, m, n, apart};
+    kernel = one_thread;
+    launch(batch);
+}
