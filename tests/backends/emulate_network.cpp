@@ -1,7 +1,6 @@
 // network.cu on a CPU, with the two instructions of the matrix units written out.
 #include "emulate.h"
 
-static unsigned to_tf32(float value) { return (__float_as_uint(value) + 0x1000u) & 0xffffe000u; }
 static float seen(unsigned u) { return __uint_as_float(u & 0xffffe000u); }  // the unit ignores the last 13 bits
 static void mma(float& d0, float& d1, float& d2, float& d3, const unsigned (&a)[4], unsigned b0, unsigned b1) {
     float mine[6] = {seen(a[0]), seen(a[1]), seen(a[2]), seen(a[3]), seen(b0), seen(b1)};

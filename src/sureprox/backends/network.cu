@@ -15,14 +15,8 @@
 // Precision. Each product is split into three of the matrix units' tf32 (high x high + high x low + low x high),
 // which together keep float32 accuracy.
 
-#ifndef EMULATED  // tests run the rest of this file on a CPU, with their own version of these three
+#ifndef EMULATED  // tests run the rest of this file on a CPU, with their own version of these two
 #define SHARED_BYTES(name) extern __shared__ __align__(16) unsigned char name[];
-__device__ __forceinline__ unsigned to_tf32(float value) {
-    unsigned result;
-    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(result) : "f"(value));
-    return result;
-}
-
 // d (16 x 8) += a (16 x 8) b (8 x 8), spread over the lanes of the warp
 __device__ __forceinline__ void mma(float& d0, float& d1, float& d2, float& d3, const unsigned (&a)[4], unsigned b0,
                                     unsigned b1) {
@@ -31,6 +25,8 @@ __device__ __forceinline__ void mma(float& d0, float& d1, float& d2, float& d3, 
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 #endif
+
+#include "activations.cu"
 
 constexpr int UNITS = 20, GATES = 80, V = 5, WARPS = 8, THREADS = 32 * WARPS, TILE = 16, BLOCK_ROWS = WARPS * TILE;
 constexpr bool WIDE = FEATURES == UNITS;
@@ -82,8 +78,10 @@ __device__ void fill(float2* fragments, const float* weights) {
     }
 }
 
+// value = high + low, high the nearest number with the 11 significant bits of tf32. What is not a number may be lost in
+// high, but not in low.
 __device__ __forceinline__ void split(float value, unsigned& high, unsigned& low) {
-    high = to_tf32(value);
+    high = (__float_as_uint(value) + 0x1000u) & 0xffffe000u;
     low = __float_as_uint(value - __uint_as_float(high));
 }
 
@@ -116,12 +114,6 @@ __device__ __forceinline__ void dense(float (&out)[OUT][2], const float (&in)[IN
                          b.x, b.y);
         }
     }
-}
-
-__device__ __forceinline__ float sigmoid(float x) { return __fdividef(1.f, 1.f + __expf(-x)); }
-__device__ __forceinline__ float tanh_(float x) {
-    float e = __expf(-2.f * fabsf(x));
-    return copysignf(__fdividef(1.f - e, 1.f + e), x);
 }
 
 // Five units of rows `row` and `row` + 8 of a (rows, 20) array; what lies past the end reads as zero.
@@ -180,14 +172,39 @@ __device__ __forceinline__ void cell(float (&gates)[UNITS][2], const float (&c)[
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
             float in = sigmoid(gates[4 * i][half]), forget = sigmoid(gates[4 * i + 1][half]);
-            float candidate = tanh_(gates[4 * i + 2][half]), out = sigmoid(gates[4 * i + 3][half]);
+            float candidate = hyperbolic(gates[4 * i + 2][half]), out = sigmoid(gates[4 * i + 3][half]);
             float value = forget * c[i][half] + in * candidate;
             c_new[i][half] = value;
-            squashed[i][half] = tanh_(value);
+            squashed[i][half] = hyperbolic(value);
             h_new[i][half] = out * squashed[i][half];
             gates[4 * i][half] = in, gates[4 * i + 1][half] = forget;
             gates[4 * i + 2][half] = candidate, gates[4 * i + 3][half] = out;
         }
+}
+
+// 1 / sigmoid(x), at most e^40 or so: the product of two of them is finite. A NaN stays one.
+__device__ __forceinline__ float inverse_sigmoid(float x) {
+    return 1.f + power_of_two(x < -40.f ? 40.f * LOG2_E : -LOG2_E * x);
+}
+
+// c = sigmoid(forget) c + sigmoid(in) tanh(candidate), h = sigmoid(out) tanh(c), from the preactivations of the gates:
+// over common denominators there are two divisions instead of five.
+__device__ __forceinline__ void lstm_cell(float in, float forget, float candidate, float out, float& c, float& h) {
+    const float small = power_of_two(-2.f * LOG2_E * fabsf(candidate)), open = inverse_sigmoid(forget);
+    const float both = inverse_sigmoid(in) * (1.f + small);
+    c = (c * both + copysignf(1.f - small, candidate) * open) * reciprocal(both * open);
+    const float left = power_of_two(-2.f * LOG2_E * fabsf(c));
+    h = copysignf(1.f - left, c) * reciprocal(inverse_sigmoid(out) * (1.f + left));
+}
+
+// As `cell`, without the activations; c becomes the new one.
+__device__ __forceinline__ void next_cell(const float (&gates)[UNITS][2], float (&c)[V][2], float (&h_new)[V][2]) {
+#pragma unroll
+    for (int i = 0; i < V; ++i)
+#pragma unroll
+        for (int half = 0; half < 2; ++half)
+            lstm_cell(gates[4 * i][half], gates[4 * i + 1][half], gates[4 * i + 2][half], gates[4 * i + 3][half],
+                      c[i][half], h_new[i][half]);
 }
 
 // Weights in shared memory, as the forward pass needs them.
@@ -250,7 +267,7 @@ network_forward(const float* features, const float* h, const float* c, const flo
     long long layer = (long long)rows * UNITS;
     for (int first = blockIdx.x * BLOCK_ROWS; first < rows; first += gridDim.x * BLOCK_ROWS) {
         int row = first + warp * TILE + g;
-        float h1[V][2], h2[V][2], cells[V][2], c_next[V][2], squashed[V][2];
+        float h1[V][2], h2[V][2], cells[V][2];
         float gates[UNITS][2];
         {
             float x[K1][2];
@@ -260,8 +277,8 @@ network_forward(const float* features, const float* h, const float* c, const flo
             bias(gates, w.bias1);
             dense<K1, UNITS>(gates, x, w.layer1);
         }
-        cell(gates, cells, c_next, squashed, h1);
-        store(c_new, c_next, row, rows);
+        next_cell(gates, cells, h1);
+        store(c_new, cells, row, rows);
         store(h_new, h1, row, rows);
         {
             float x[10][2];
@@ -275,8 +292,8 @@ network_forward(const float* features, const float* h, const float* c, const flo
             bias(gates, w.bias2);
             dense<10, UNITS>(gates, x, w.layer2);
         }
-        cell(gates, cells, c_next, squashed, h2);
-        store(c_new + layer, c_next, row, rows);
+        next_cell(gates, cells, h2);
+        store(c_new + layer, cells, row, rows);
         store(h_new + layer, h2, row, rows);
         float r[V][2];
         last_layer(r, h2, w);
