@@ -12,7 +12,12 @@ from sureprox.training.share import Share
 from sureprox.training.team import Team
 from training_cases import LASSO, bitwise, flat, network, of_kind, small_config, weights_of
 
-pytestmark = [pytest.mark.cuda, pytest.mark.slow]
+pytestmark = [
+    pytest.mark.cuda,
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore:TensorFloat32"),
+    pytest.mark.filterwarnings("ignore:The .grad attribute"),  # torch's compiler looks at it
+]
 
 
 class Twin(Team):

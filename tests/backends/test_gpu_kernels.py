@@ -11,9 +11,11 @@ from sureprox.backends.krylov import gram_schmidt
 from sureprox.backends.lanczos import block_lanczos
 from sureprox.backends.normal import NormalLeastSquares, normal_map
 from sureprox.optimizers import FISTA, ISTA, Certified, load
-from sureprox.problems import LassoFamily, LeastSquares, LogisticFamily
+from sureprox.problems import LassoFamily, LeastSquares, LogisticFamily, lasso
+from sureprox.reference import reference
+from sureprox.solve import _prepared, solve
 
-pytestmark = [pytest.mark.cuda, pytest.mark.slow]
+pytestmark = [pytest.mark.cuda, pytest.mark.slow, pytest.mark.filterwarnings("ignore:TensorFloat32")]
 SIZES = [(1, 5, 4), (8, 250, 500), (300, 250, 500), (40, 64, 128), (9, 33, 1024), (70_000, 2, 8)]
 
 
@@ -62,6 +64,44 @@ def test_largest_eigenvalue_from_one_read_per_step():
     f = LeastSquares.trusted(A=A, b=A[:, :, 0].contiguous())
     with torch.no_grad():
         torch.testing.assert_close(f.lipschitz(), block_lanczos(A, kernel), rtol=1e-6, atol=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize(("batch", "m", "n"), [(1, 5, 4), (8, 250, 500), (300, 250, 500), (40, 64, 128), (2000, 2, 8)])
+def test_certificates_from_one_read(batch, m, n, dtype):
+    generator = torch.Generator("cuda").manual_seed(n)
+    A, b = drawn(generator, batch, m, n), drawn(generator, batch, m)
+    lam, x = drawn(generator, batch).abs() * A[:, :, 0].abs().amax(1), drawn(generator, batch, n).double()
+    x = x * (x.abs() > 1)
+    for matrix in (A, A[0].contiguous()):
+        problem = lasso(matrix.to(dtype), b.to(dtype), lam.to(dtype))
+        with torch.no_grad():
+            ours, exact = problem.quick_certificate(x), problem.to(dtype=torch.float64).certificate(x)
+            again = problem.quick_certificate(x)
+        assert ours is not None
+        for name in ("objective", "gap", "kkt", "slope"):
+            value = getattr(ours, name)
+            torch.testing.assert_close(value, getattr(exact, name), rtol=1e-11, atol=1e-11)
+            assert torch.equal(value, getattr(again, name))  # what changes is a race
+
+
+def test_recorded_steps_serve_the_next_problem():
+    generator = torch.Generator("cuda").manual_seed(3)
+    family, optimizer = LassoFamily(m=60, n=120, nonzeros=12), load("sure/lasso", "cuda")
+    problems = [family.sample(40, generator) for _ in range(2)]
+    exact = [reference(problem.to(dtype=torch.float64)).objective for problem in problems]
+    quick, seen = _prepared(optimizer, True, True, False), set()
+    for place in (0, 1, 0, 1):
+        solution = solve(problems[place], optimizer, compile=True)
+        assert bool(solution.converged.all())
+        assert bool(((solution.objective - exact[place]) <= 1.01e-6 * exact[place]).all())
+        seen.add(id(quick._replay))
+    assert len(seen) == 1
+    with torch.no_grad():  # the numbers of a problem may change between two solves
+        problems[1].f.b.mul_(2.0)
+    moved = solve(problems[1], optimizer, compile=True)
+    value = reference(problems[1].to(dtype=torch.float64)).objective
+    assert bool(((moved.objective - value).abs() <= 1.01e-6 * value).all())
 
 
 OPTIMIZERS = {

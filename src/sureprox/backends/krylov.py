@@ -43,8 +43,9 @@ def launched(kernel: Any, block: Tensor, earlier: Tensor) -> Tensor:
 def run(
     kernel: Any, block: Tensor, scale: Tensor, rows: Tensor, new: Tensor, images: Tensor, scaled: Tensor, known: int
 ) -> None:
-    """From `block` (B or 1, k, n): k rows of length one, orthogonal to the first `known` of `rows` (B, p, n), into `new`,
-    a part of `rows`.
+    """From `block` (B or 1, k, n): k rows of length one, orthogonal to the first `known` of `rows` (B, p, n).
+
+    They go into `new`, a part of `rows`.
 
     A block made from known rows is divided by scale (B,) first. It goes into `images`, a part of a tensor like `rows`,
     the new rows divided by scale into `scaled` (B, k, n). What is empty is not made; nor is `scaled` without `new`, and
