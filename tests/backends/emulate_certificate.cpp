@@ -9,18 +9,17 @@ static struct {
     const void *A, *b, *lam;
     const double* x;
     double* out;
-    int m, n;
-    long long apart;
+    int m, n, matrices;
 } arguments;
 
 static void one_thread() {
     auto& a = arguments;
-    certificate((const Entry*)a.A, (const Entry*)a.b, (const Entry*)a.lam, a.x, a.out, a.m, a.n, a.apart);
+    certificate((const Entry*)a.A, (const Entry*)a.b, (const Entry*)a.lam, a.x, a.out, a.m, a.n, a.matrices);
 }
 
 extern "C" void run(const void* A, const void* b, const void* lam, const double* x, double* out, int m, int n,
-                    long long apart, int batch) {
-    arguments = {A, b, lam, x, out, m, n, apart};
+                    int matrices, int batch) {
+    arguments = {A, b, lam, x, out, m, n, matrices};
     kernel = one_thread;
     launch(batch);
 }

@@ -1,7 +1,5 @@
 """certificate.cu against plain certificates in float64, run on a CPU lane by lane (see emulate.h)."""
 
-import ctypes
-
 import pytest
 import torch
 from emulation import emulated, pointer
@@ -32,9 +30,9 @@ def on_cpu(monkeypatch, kernels):
 
     def kernel(file, name, macros, device, shared_memory):
         def launch(grid, block, arguments, shared_mem):
-            *arrays, m, n, apart = arguments
+            *arrays, m, n, matrices = arguments
             assert shared_mem == shared_memory
-            kernels(macros).run(*map(pointer, arrays), m, n, ctypes.c_longlong(apart), grid[0])
+            kernels(macros).run(*map(pointer, arrays), m, n, matrices, grid[0])
 
         return launch
 

@@ -44,17 +44,17 @@ template <class How> __device__ double together(double value, double* room) {
     return value;
 }
 
-// A (batch, m, n), instances `apart` numbers from each other, b (batch, m), lam (batch), x (batch, n) in double precision
+// A (matrices, m, n), one for each instance or one for all, b (batch, m), lam (batch), x (batch, n) in double precision
 // -> out (batch, 4). Shared memory holds WARPS (n + 1) doubles.
 extern "C" __global__ void __launch_bounds__(THREADS, 2)
 certificate(const Entry* A, const Entry* b, const Entry* lam, const double* x, double* out, int m, int n,
-            long long apart) {
+            int matrices) {
     SHARED_BYTES(raw)
     double* parts = reinterpret_cast<double*>(raw);
     double* room = parts + WARPS * n;
     const int groups = n / 4, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const long long instance = blockIdx.x;
-    const Four* matrix = reinterpret_cast<const Four*>(A + instance * apart);
+    const Four* matrix = reinterpret_cast<const Four*>(A + (matrices > 1 ? instance * m * n : 0));
     const Entry* right = b + instance * m;
     const double* point = x + instance * n;
     const bool last = lane + 32 * (CHUNKS - 1) < groups;  // whether this lane has a last group; all have the others

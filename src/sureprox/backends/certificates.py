@@ -33,7 +33,9 @@ def launch_certificate(A: Tensor, b: Tensor, lam: Tensor, x: Tensor) -> Tensor:
     out = x.new_empty(batch, NUMBERS)
     given = [A, b.contiguous(), lam.expand(batch).contiguous(), x.contiguous()]
     kernel = cuda.kernel(*_build(n, A.dtype, cuda.index(A.device)))
-    kernel((batch, 1, 1), (THREADS, 1, 1), [*given, out, m, n, m * n * (A.ndim - 2)], shared_mem=shared_memory(n))
+    kernel(
+        (batch, 1, 1), (THREADS, 1, 1), [*given, out, m, n, 1 if A.ndim == 2 else batch], shared_mem=shared_memory(n)
+    )
     return out
 
 

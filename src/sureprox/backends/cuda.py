@@ -11,6 +11,8 @@ from typing import Any
 
 import torch
 
+from sureprox.backends.launching import launcher
+
 Macros = tuple[tuple[str, int], ...]
 
 
@@ -32,10 +34,14 @@ def kernel(file: str, name: str, macros: Macros, device: int, shared_memory: int
     with torch.cuda.device(device):
         made = torch.cuda._compile_kernel(source(file, dict(macros)), name)
         made.set_shared_memory_config(shared_memory)
+    quick = launcher(made, device)
 
     def launch(*arguments: Any, **options: Any) -> None:
-        with torch.cuda.device(device):  # the stream is that of the current device
-            made(*arguments, **options)
+        if torch.cuda.current_device() == device:
+            quick(*arguments, **options)
+        else:
+            with torch.cuda.device(device):
+                quick(*arguments, **options)
 
     return launch
 

@@ -1,0 +1,56 @@
+"""Launching a CUDA kernel from Python in microseconds."""
+
+import ctypes
+import struct
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+NO_CONTEXT = 201  # CUDA_ERROR_INVALID_CONTEXT: nothing of this thread has used the device yet
+
+
+@cache
+def _driver() -> Any:
+    """cuLaunchKernel of CUDA's driver."""
+    number, address = ctypes.c_uint, ctypes.c_void_p
+    launch = ctypes.CDLL("libcuda.so.1").cuLaunchKernel
+    launch.argtypes = [address, *[number] * 7, address, address, address]
+    launch.restype = ctypes.c_int
+    return launch
+
+
+def words(arguments: Sequence[Any]) -> list[int]:
+    """Eight bytes for each argument: the address of a tensor, a whole number, or the bits of a float as a double."""
+    found = []
+    for value in arguments:
+        if isinstance(value, Tensor):
+            found.append(value.data_ptr())
+        elif isinstance(value, float):
+            found.append(struct.unpack("<Q", struct.pack("<d", value))[0])
+        else:
+            found.append(value & 0xFFFFFFFFFFFFFFFF)
+    return found
+
+
+def launcher(made: Any, device: int) -> Callable[..., None]:
+    """What launches a kernel compiled by `torch.cuda._compile_kernel`, as that does it, but ten times as fast."""
+    function = made.func
+
+    def launch(
+        grid: tuple[int, int, int], block: tuple[int, int, int], arguments: Sequence[Any], shared_mem: int = 0
+    ) -> None:
+        values = (ctypes.c_uint64 * len(arguments))(*words(arguments))
+        first = ctypes.addressof(values)
+        places = (ctypes.c_void_p * len(arguments))(*range(first, first + 8 * len(arguments), 8))
+        where = (*grid, *block, shared_mem, torch._C._cuda_getCurrentRawStream(device))
+        failed = _driver()(function, *where, places, None)
+        if failed == NO_CONTEXT:
+            torch.empty(1, device=torch.device("cuda", device)).zero_()
+            failed = _driver()(function, *where, places, None)
+        if failed:
+            raise RuntimeError(f"CUDA could not launch a kernel: error {failed} of its driver")
+
+    return launch
