@@ -54,9 +54,10 @@ class StoppingRule:
         r, zero = problem.r.to(dtype=torch.float64), torch.zeros_like(x0, dtype=torch.float64)
         at_origin = self._certificate(zero if problem.shift is None else -problem.shift.double())
         self.floor = (tol if floor is None else floor) * at_origin.objective
-        self.gradient = at_origin.slope
+        self.gradient = at_origin.grad.abs().amax(1)
         if not bool((self.gradient > 0).all()):
-            self.gradient = torch.where(self.gradient > 0, self.gradient, self._certificate(x0.double()).slope)
+            at_start = self._certificate(x0.double()).grad.abs().amax(1)
+            self.gradient = torch.where(self.gradient > 0, self.gradient, at_start)
         low, high = r.subdiff(zero)
         self.by_gap = ((high - low).amax(1) > 0) & problem.has_duality_gap
         if isinstance(r, HasPenaltyDual):

@@ -79,7 +79,7 @@ def test_certificates_from_one_read(batch, m, n, dtype):
             ours, exact = problem.quick_certificate(x), problem.to(dtype=torch.float64).certificate(x)
             again = problem.quick_certificate(x)
         assert ours is not None
-        for name in ("objective", "gap", "kkt", "slope"):
+        for name in ("objective", "gap", "kkt", "grad"):
             value = getattr(ours, name)
             torch.testing.assert_close(value, getattr(exact, name), rtol=1e-11, atol=1e-11)
             assert torch.equal(value, getattr(again, name))  # what changes is a race

@@ -1,5 +1,5 @@
 // What is known about a point of each LASSO problem, in double precision and from one read of A: F, its duality gap, the
-// KKT residual and the largest |g_j|, g = A'z, z = A x - b.
+// KKT residual and the gradient g = A'z, z = A x - b.
 //
 // Block i works on instance i, warp w of it on rows w, w + WARPS, ..., TURNS of them at a time. A lane keeps its columns
 // of x and of g in registers: groups of four, 32 groups apart. With s the dual scale, that is the minimizer of
@@ -20,7 +20,7 @@ typedef double Entry;
 typedef float Entry;
 #endif
 
-constexpr int THREADS = 256, WARPS = THREADS / 32, NUMBERS = 4;
+constexpr int THREADS = 256, WARPS = THREADS / 32, NUMBERS = 3;
 
 struct __align__(16) Four {
     Entry v[4];
@@ -45,10 +45,10 @@ template <class How> __device__ double together(double value, double* room) {
 }
 
 // A (matrices, m, n), one for each instance or one for all, b (batch, m), lam (batch), x (batch, n) in double precision
-// -> out (batch, 4). Shared memory holds WARPS (n + 1) doubles.
+// -> out (batch, 3), gradient (batch, n). Shared memory holds WARPS (n + 1) doubles.
 extern "C" __global__ void __launch_bounds__(THREADS, 2)
-certificate(const Entry* A, const Entry* b, const Entry* lam, const double* x, double* out, int m, int n,
-            int matrices) {
+certificate(const Entry* A, const Entry* b, const Entry* lam, const double* x, double* out, double* gradient,
+            int m, int n, int matrices) {
     SHARED_BYTES(raw)
     double* parts = reinterpret_cast<double*>(raw);
     double* room = parts + WARPS * n;
@@ -110,7 +110,7 @@ certificate(const Entry* A, const Entry* b, const Entry* lam, const double* x, d
     for (int j = threadIdx.x; j < n; j += THREADS) {
         double g = parts[j];
         for (int other = 1; other < WARPS; ++other) g += parts[other * n + j];
-        parts[j] = g;  // read by this thread alone
+        parts[j] = gradient[instance * n + j] = g;  // read by this thread alone
         const double y = point[j];
         size += fabs(y);
         largest = Largest::of(largest, fabs(g));
@@ -138,6 +138,6 @@ certificate(const Entry* A, const Entry* b, const Entry* lam, const double* x, d
         const double value = 0.5 * square + weight * size;
         const double lost = value - value;  // zero, or not a number: then nothing else is one
         double* to = out + instance * NUMBERS;
-        to[0] = value, to[1] = gap + lost, to[2] = kkt + lost, to[3] = largest + lost;
+        to[0] = value, to[1] = gap + lost, to[2] = kkt + lost;
     }
 }

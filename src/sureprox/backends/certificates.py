@@ -8,7 +8,7 @@ from sureprox.fast import offer
 from sureprox.problems import L1, LeastSquares, Problem
 from sureprox.problems.problem import Certificate
 
-THREADS, WARPS, NUMBERS = 256, 8, 4  # as in certificate.cu
+THREADS, WARPS, NUMBERS = 256, 8, 3  # as in certificate.cu
 MOST_COLUMNS = 512  # beyond, x and the gradient no longer fit into the registers of a warp
 
 
@@ -24,19 +24,18 @@ def shared_memory(n: int) -> int:
     return 8 * WARPS * (n + 1)
 
 
-def launch_certificate(A: Tensor, b: Tensor, lam: Tensor, x: Tensor) -> Tensor:
-    """(B, 4): F, duality gap, KKT residual and max_j |grad_j f| at x (B, n), which is in float64.
+def launch_certificate(A: Tensor, b: Tensor, lam: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+    """(B, 3), F, duality gap and KKT residual, and (B, n), the gradient of f, at x (B, n), which is in float64.
 
     A (B, m, n), or (m, n) shared by all, b (B, m), lam () or (B,).
     """
     batch, (m, n) = len(b), A.shape[-2:]
-    out = x.new_empty(batch, NUMBERS)
+    out, gradient = x.new_empty(batch, NUMBERS), x.new_empty(batch, n)
     given = [A, b.contiguous(), lam.expand(batch).contiguous(), x.contiguous()]
     kernel = cuda.kernel(*_build(n, A.dtype, cuda.index(A.device)))
-    kernel(
-        (batch, 1, 1), (THREADS, 1, 1), [*given, out, m, n, 1 if A.ndim == 2 else batch], shared_mem=shared_memory(n)
-    )
-    return out
+    sizes = [m, n, 1 if A.ndim == 2 else batch]
+    kernel((batch, 1, 1), (THREADS, 1, 1), [*given, out, gradient, *sizes], shared_mem=shared_memory(n))
+    return out, gradient
 
 
 def quick_certificate(problem: Problem, x: Tensor) -> Certificate | None:
@@ -52,7 +51,8 @@ def quick_certificate(problem: Problem, x: Tensor) -> Certificate | None:
     if not ready or not cuda.can_build(*_build(n, f.A.dtype, cuda.index(f.A.device))):
         return None
     y = x if problem.shift is None else x + problem.shift.double()
-    return Certificate(*launch_certificate(f.A, f.b, r.lam, y).unbind(1))
+    numbers, gradient = launch_certificate(f.A, f.b, r.lam, y)
+    return Certificate(*numbers.unbind(1), gradient)
 
 
 offer(Problem, "quick_certificate", quick_certificate)

@@ -20,12 +20,12 @@ M = TypeVar("M", bound=LinearModel)
 
 @dataclass(frozen=True)
 class Certificate:
-    """F(x) and two measures of how far x is from solving its instance, each (B,)."""
+    """F(x) and two measures of how far x is from solving its instance, each (B,), and the gradient there."""
 
     objective: Scalars
     gap: Scalars  # upper bound on F(x) - F*; infinite where no duality gap is known
     kkt: Scalars  # max_j dist(-grad_j f(x), [low_j, high_j])
-    slope: Scalars  # max_j |grad_j f(x)|
+    grad: Vectors  # grad f(x), (B, n)
 
 
 class Problem:
@@ -149,7 +149,7 @@ class Problem:
         else:
             value, g = f.value_and_grad(y)
             gap = torch.full_like(value, torch.inf)
-        return Certificate(value + r.value(y), gap, self._distance(y, g), g.abs().amax(1))
+        return Certificate(value + r.value(y), gap, self._distance(y, g), g)
 
     @fast_where_possible
     def quick_certificate(self, x: Vectors) -> Certificate | None:
