@@ -19,11 +19,12 @@ M = TypeVar("M", bound=LinearModel)
 
 @dataclass(frozen=True)
 class Certificate:
-    """F(x) and two measures of how far x is from solving its instance, each (B,)."""
+    """F(x) and two measures of how far x is from solving its instance, each (B,), and the gradient there."""
 
     objective: Scalars
     gap: Scalars  # upper bound on F(x) - F*; infinite where no duality gap is known
     kkt: Scalars  # max_j dist(-grad_j f(x), [low_j, high_j])
+    grad: Vectors  # grad f(x), (B, n)
 
 
 class Problem:
@@ -147,7 +148,7 @@ class Problem:
         else:
             value, g = f.value_and_grad(y)
             gap = torch.full_like(value, torch.inf)
-        return Certificate(value + r.value(y), gap, self._distance(y, g))
+        return Certificate(value + r.value(y), gap, self._distance(y, g), g)
 
     def _distance(self, y: Vectors, g: Vectors) -> Scalars:
         """max_j dist(-g_j, subdifferential of r_j at y_j)."""
