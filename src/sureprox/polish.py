@@ -45,24 +45,25 @@ def polished(problem: Problem, x: Vectors, g: Vectors, rows: Tensor | None = Non
     assert isinstance(f, LeastSquares)
     if rows is None:
         rows = torch.arange(problem.batch, device=problem.device)
-    y, g = (x if problem.shift is None else x.double() + problem.shift)[rows].double(), g[rows]
+    y = (x if problem.shift is None else x.double() + problem.shift)[rows].double()
     low, high = problem.r.select(rows).subdiff(y)
-    inside, slope, lam = low == high, (low + high) / 2, high.abs()
+    inside, lam, g = low == high, high.abs(), g[rows]
     size = inside.sum(1)
     width = torch.where(size <= f.m, _width(size, problem.n), 0)
     ranked = torch.where(inside, torch.inf, g.abs() / lam).sort(dim=1, descending=True, stable=True).indices
+    values = torch.stack([y, g, lam, -(low + high) / 2])
     widths, order = width.sort(descending=True, stable=True)
     cpu = problem.device.type == "cpu"
     most, share = (CHUNK, 8) if cpu else (16 * CHUNK, 2)  # a GPU has more of it, and wants more at a time
     room = min(most, max(f.A.numel() // share, 2 * problem.batch * (f.m + problem.n)))
     found = y
     for part, widest in _parts(order, widths.tolist(), f.m, room, 2 if cpu else problem.n):
-        chosen, count = ranked[part, :widest], torch.arange(widest, device=part.device)
-        u, ug, us, ul = (value[part].gather(1, chosen) for value in (y, g, slope, lam))
-        on, candidate = count < size[part].unsqueeze(1), count < width[part].unsqueeze(1)
-        z, solved = _active_set(_gram(f.A, rows[part], chosen), u, ug, us, torch.where(candidate, ul, torch.inf), on)
-        point = torch.zeros_like(y[part]).scatter(1, chosen, z)
-        found = found.index_copy(0, part, torch.where(solved.unsqueeze(1), point, y[part]))
+        chosen, place = ranked[part][:, :widest], torch.arange(widest, device=part.device)
+        mine = values[:, part].gather(2, chosen.expand(len(values), -1, -1))
+        on, allowed = place < size[part].unsqueeze(1), place < width[part].unsqueeze(1)
+        z = _active_set(_gram(f.A, rows[part], chosen), mine, on, allowed)
+        point, solved = torch.zeros_like(y[part]).scatter(1, chosen, z), torch.isfinite(z).all(1, keepdim=True)
+        found = found.index_copy(0, part, torch.where(solved, point, y[part]))
     return found if problem.shift is None else found - problem.shift[rows]
 
 
@@ -99,36 +100,40 @@ def _gram(A: Tensor, rows: Tensor, chosen: Tensor) -> Tensor:
     return columns.mT @ columns
 
 
-def _active_set(gram: Tensor, u: Tensor, g: Tensor, slope: Tensor, lam: Tensor, on: Tensor) -> tuple[Tensor, Tensor]:
-    """z (R, k), zero outside S, and (R,) whether it could be computed; see `polished`.
+def _active_set(gram: Tensor, values: Tensor, on: Tensor, allowed: Tensor) -> Tensor:
+    """z (R, k), the point of `polished`: zero outside S, not finite where some A_S has no full rank.
 
-    `gram` (R, k, k) is G, all others (R, k): the point u, its gradient, the slopes of S, lam, infinite for those that
-    may not join, and which coordinates are in S at first.
+    `gram` (R, k, k) is G; `values` (4, R, k) are x, its gradient, lam and, in S, minus the slope; `on` (R, k) is S at
+    first, `allowed` all that it may become.
     """
-    z, solved = torch.empty_like(u), torch.ones_like(on[:, 0])
-    todo = torch.arange(len(u), device=u.device)
-    identity = torch.eye(u.shape[1], dtype=u.dtype, device=u.device)
+    x, g, lam, pull = values
+    still = torch.stack([x, g, lam, (lam * (1 + SLACK)).masked_fill(~allowed, torch.inf)])  # what no round changes
+    todo = torch.arange(x.shape[0], device=x.device)
+    z, identity = torch.empty_like(x), torch.eye(x.shape[1], dtype=x.dtype, device=x.device)
     for _ in range(ROUNDS):
+        x, g, lam, limit = still
         G = gram if len(todo) == len(gram) else gram[todo]
         factor, failed = torch.linalg.cholesky_ex(torch.where(on.unsqueeze(1) & on.unsqueeze(2), G, identity))
-        right = _times(G, torch.where(on, 0.0, u)) - g - slope
-        d = torch.cholesky_solve(torch.where(on, right, 0.0).unsqueeze(2), factor).squeeze(2)
-        d = torch.where(on, d, -u)
-        there, slopes = torch.where(on, u + d, 0.0), g + _times(G, d)
-        leaves, joins = slope * there < 0, ~on & (slopes.abs() > lam * (1 + SLACK))
-        fine = (failed == 0) & torch.isfinite(there).all(1)
-        z[todo], solved[todo] = torch.where(leaves, 0.0, there), fine
-        more = (fine & (leaves | joins).any(1)).nonzero()[:, 0]
+        left = x * ~on
+        right = on * _product(G, left, pull - g)
+        d = torch.cholesky_solve(right.unsqueeze(2), factor).squeeze(2) - left
+        d = d.masked_fill((failed != 0).unsqueeze(1), torch.nan)  # and nothing changes any more
+        there, slope = x + d, _product(G, d, g)
+        leaves, joins = pull * there > 0, (slope.abs() > limit) & ~on
+        z[todo] = there.masked_fill(leaves, 0)
+        changes = leaves | joins
+        more = changes.any(1).nonzero()[:, 0]
         if not len(more):
             break
-        slope = torch.where(joins, -lam * slopes.sign(), torch.where(leaves, 0.0, slope))[more]
-        on = ((on & ~leaves) | joins)[more]
-        todo, u, g, lam = todo[more], u[more], g[more], lam[more]
-    return z, solved
+        on = on ^ changes
+        pull = (torch.where(joins, lam.copysign(slope), pull) * on)[more]
+        on, todo, still = on[more], todo[more], still[:, more]
+    return z
 
 
-def _times(G: Tensor, v: Tensor) -> Tensor:
-    return (G @ v.unsqueeze(2)).squeeze(2)
+def _product(G: Tensor, v: Tensor, plus: Tensor) -> Tensor:
+    """G v + plus."""
+    return torch.baddbmm(plus.unsqueeze(2), G, v.unsqueeze(2)).squeeze(2)
 
 
 class Polish:
@@ -142,7 +147,7 @@ class Polish:
 
     def __init__(self, problem: Problem) -> None:
         device = problem.device
-        self.tried = torch.ones(problem.batch, problem.n, dtype=torch.int8, device=device)  # no signs look like this
+        self.tried = torch.full((problem.batch, problem.n), 2, dtype=torch.int8, device=device)  # no signs at all
         self.spent = torch.zeros(problem.batch, dtype=torch.int64, device=device)  # in units of m
 
     def due(
@@ -176,4 +181,4 @@ class Polish:
 def _signs(problem: Problem, x: Vectors) -> tuple[Tensor, Tensor]:
     """(B, n) in int8, the sign of every coordinate that the penalty holds to it, else 0; and (B,) the size of S."""
     low, high = problem.r.subdiff(x if problem.shift is None else x + problem.shift)
-    return (low.sign() + high.sign()).to(torch.int8), (low == high).sum(1)
+    return (low + high).sign().to(torch.int8), (low == high).sum(1)
