@@ -10,7 +10,6 @@ CHUNK = 2**22  # entries of gathered columns and normal matrices held at a time,
 ROUNDS = 6  # supports that are tried one after the other
 SLACK = 1e-9  # relative, by which |g_j| must exceed lam_j: the twin of a column in the support has |g_j| = lam_j
 MEASURED = 8  # products with A that measuring a point costs: two certificates, in float64
-STEPPED = 6  # products with A of an iteration: two for each of the three points of a certified run
 
 
 def can_polish(problem: Problem) -> bool:
@@ -140,13 +139,15 @@ class Polish:
     """Which instances of a run are worth a `polished` point.
 
     Those whose signs are not those of their last attempt, if they can afford it: in multiplications, an iteration costs
-    6 m n, an attempt k^2 m for G, k being the number of candidates, and 8 m n for measuring the point, and all attempts
-    of an instance together may cost as much as its iterations. What fails is tried once more from where it came out, on
-    credit: nearly always that is enough. An instance that float32 takes no further gets its attempt whatever it costs.
+    m n for each of its `products` with A, an attempt k^2 m for G, k being the number of candidates, and 8 m n for
+    measuring the point, and all attempts of an instance together may cost as much as its iterations. What fails is
+    tried once more from where it came out, on credit: nearly always that is enough. An instance that float32 takes no
+    further gets its attempt whatever it costs.
     """
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, products: int) -> None:
         device = problem.device
+        self.products = products
         self.tried = torch.full((problem.batch, problem.n), 2, dtype=torch.int8, device=device)  # no signs at all
         self.spent = torch.zeros(problem.batch, dtype=torch.int64, device=device)  # in units of m
 
@@ -163,7 +164,7 @@ class Polish:
         cost = _width(size, problem.n).square() + MEASURED * problem.n
         due = wanted & (size <= problem.f.m)
         if not again:
-            due &= stalled | (self.spent[rows] + cost <= STEPPED * problem.n * k)
+            due &= stalled | (self.spent[rows] + cost <= self.products * problem.n * k)
             due &= (signs != self.tried[rows]).any(1)
         index = due.nonzero()[:, 0]
         self.spent[rows[index]] += cost[index]
@@ -174,6 +175,7 @@ class Polish:
     def continued(self, index: Tensor) -> "Polish":
         """For another run of the instances in `index`: what was tried is known, what it cost is forgotten."""
         part = object.__new__(Polish)
+        part.products = self.products
         part.tried, part.spent = self.tried[index], torch.zeros_like(self.spent[index])
         return part
 
