@@ -1,13 +1,14 @@
-"""The last digits of a LASSO solution whose support and signs are known: one linear system instead of iterations."""
+"""The last digits of a LASSO solution whose support is nearly known: small linear systems instead of iterations."""
 
 import torch
 from torch import Tensor
 
-from sureprox.optimizers.base import State
 from sureprox.problems import L1, LeastSquares, Problem, WeightedL1
 from sureprox.types import Vectors
 
 CHUNK = 2**22  # entries of gathered columns and normal matrices held at a time, if a run has such an amount to spare
+ROUNDS = 6  # supports that are tried one after the other
+SLACK = 1e-9  # relative, by which |g_j| must exceed lam_j: the twin of a column in the support has |g_j| = lam_j
 MEASURED = 8  # products with A that measuring a point costs: two certificates, in float64
 
 
@@ -20,125 +21,166 @@ def can_polish(problem: Problem) -> bool:
 
 
 @torch.no_grad()
-def polished(problem: Problem, x: Vectors, rows: Tensor | None = None) -> Tensor:
-    """(R, n) in float64: for the instances `rows`, by default all, the solution if it has the support and signs of x.
+def polished(problem: Problem, x: Vectors, g: Vectors, rows: Tensor | None = None) -> Tensor:
+    """(R, n) in float64: for the instances `rows`, by default all, the solution if its support is nearly that of x.
 
-    With S the coordinates at which r has a slope s (x_j != 0, or no penalty on x_j), the solution with this support and
-    these signs has A_S'(A_S x_S - b) + s_S = 0, that is
+    g (B, n) is the gradient A'(A x - b) in float64; x may have any precision. Let S be the coordinates at which r has a
+    slope s (x_j != 0, or no penalty on x_j), and N all others. The solution with this S and these slopes is x + d with
 
-        G_SS x_S = A_S'b - s_S,   G = A'A,
+        d_N = -x_N,   G_SS d_S = -(g_S + s_S) + G_SN x_N,   G = A'A,
 
-    a Cholesky factorization in float64. The step is repeated with the gradient that is left, computed from A_S itself:
-    the digits that forming G_SS has cost come back. A coordinate that comes out with the other sign becomes zero. What
-    the point is worth, a certificate has to say.
+    a Cholesky factorization in float64. Coordinates of S that come out with the other sign leave it, those of N with
+    |g + G d|_j > lam_j join it, with the slope -lam_j sign(g + G d)_j, and the system is solved again: the primal-dual
+    active set method, which is Newton's on x = prox(x - g). It ends when nothing changes, or after ROUNDS systems.
 
-    Each instance alone; x itself where S is empty or larger than m, or where A_S has no full rank. The columns A_S are
-    gathered in the precision of the problem: A is never copied.
+    The candidates for S are its first coordinates and, an eighth as many, those outside with the largest |g_j| / lam_j
+    (`_width`): A is read once, to gather their columns. Whether another one should have joined, and what the point is
+    worth, a certificate has to say; a second call, with the point and the gradient it has seen, then corrects the
+    candidates, and gives the digits back that forming G has cost.
+
+    Each instance alone; x itself where S is larger than m, or where some A_S has no full rank.
     """
     f = problem.f
     assert isinstance(f, LeastSquares)
     if rows is None:
         rows = torch.arange(problem.batch, device=problem.device)
-    y, r = problem.centred(x)[rows], problem.r.select(rows)
-    low, high = r.subdiff(y)
-    inside, slope = low == high, low.double()
+    y = (x if problem.shift is None else x.double() + problem.shift)[rows].double()
+    low, high = problem.r.select(rows).subdiff(y)
+    inside, lam, g = low == high, high.abs(), g[rows]
     size = inside.sum(1)
-    size = torch.where(size <= f.m, size, 0)
-    sizes, order = size.sort(descending=True, stable=True)
-    found = y.double()
-    most = CHUNK if problem.device.type == "cpu" else 8 * CHUNK  # a GPU has more of it, and wants more at a time
-    room = min(most, max(f.A.numel() // 8, 2 * problem.batch * (f.m + problem.n)))
-    for part, width in _parts(order, sizes.tolist(), f.m, room):
-        chosen = inside[part].to(torch.uint8).argsort(dim=1, descending=True, stable=True)[:, :width]
-        here = inside[part].gather(1, chosen)
-        columns = _columns(f.A, rows[part], chosen, here)
-        z, solved = _on_support(columns, f.b[rows[part]].double(), slope[part].gather(1, chosen) * here, here)
-        z = torch.where(slope[part].gather(1, chosen) * z < 0, 0.0, z)
-        point = torch.zeros_like(found[part]).scatter(1, chosen, z)
-        found[part] = torch.where(solved.unsqueeze(1), point, found[part])
-    return found if problem.shift is None else found - problem.shift[rows].double()
+    width = torch.where(size <= f.m, _width(size, problem.n), 0)
+    ranked = torch.where(inside, torch.inf, g.abs() / lam).sort(dim=1, descending=True, stable=True).indices
+    values = torch.stack([y, g, lam, -(low + high) / 2])
+    widths, order = width.sort(descending=True, stable=True)
+    cpu = problem.device.type == "cpu"
+    most, share = (CHUNK, 8) if cpu else (16 * CHUNK, 2)  # a GPU has more of it, and wants more at a time
+    room = min(most, max(f.A.numel() // share, 2 * problem.batch * (f.m + problem.n)))
+    found = y
+    for part, widest in _parts(order, widths.tolist(), f.m, room, 2 if cpu else problem.n):
+        chosen, place = ranked[part][:, :widest], torch.arange(widest, device=part.device)
+        mine = values[:, part].gather(2, chosen.expand(len(values), -1, -1))
+        on, allowed = place < size[part].unsqueeze(1), place < width[part].unsqueeze(1)
+        z = _active_set(_gram(f.A, rows[part], chosen), mine, on, allowed)
+        point, solved = torch.zeros_like(y[part]).scatter(1, chosen, z), torch.isfinite(z).all(1, keepdim=True)
+        found = found.index_copy(0, part, torch.where(solved, point, y[part]))
+    return found if problem.shift is None else found - problem.shift[rows]
 
 
-def _parts(order: Tensor, sizes: list[int], m: int, room: int) -> list[tuple[Tensor, int]]:
-    """Instances to be solved together, and the width they share: as many as have `room`, none half as wide as another.
+def _width(size: Tensor, n: int) -> Tensor:
+    """How many candidates an instance with `size` coordinates in S has: so many, an eighth more, and 8."""
+    return (size + size // 8 + 8).clamp(max=n)
 
-    `sizes` of the supports fall; instances without one are left out.
+
+def _parts(order: Tensor, widths: list[int], m: int, room: int, ratio: int) -> list[tuple[Tensor, int]]:
+    """Instances to be solved together, and the width they share: as many as have `room`, within a factor `ratio`.
+
+    The `widths` fall; instances without one are left out.
     """
     parts, start = [], 0
-    while start < len(sizes) and sizes[start] > 0:
-        width = sizes[start]
-        stop = start + max(1, room // (width * (m + 2 * width)))
-        stop = next((i for i in range(start + 1, min(stop, len(sizes))) if 2 * sizes[i] < width), min(stop, len(sizes)))
+    while start < len(widths) and widths[start] > 0:
+        width = widths[start]
+        stop = min(start + max(1, room // (width * max(2 * m, 4 * width))), len(widths))
+        stop = next((i for i in range(start + 1, stop) if ratio * widths[i] < width), stop)
         parts.append((order[start:stop], width))
         start = stop
     return parts
 
 
-def _columns(A: Tensor, rows: Tensor, chosen: Tensor, here: Tensor) -> Tensor:
-    """(R, m, k) in float64: the columns `chosen` (R, k) of each instance, zero where not `here`."""
+def _gram(A: Tensor, rows: Tensor, chosen: Tensor) -> Tensor:
+    """(R, k, k) in float64: A_W'A_W, W being the columns `chosen` (R, k) of each instance."""
+    if A.ndim == 2 and A.shape[1] ** 2 <= chosen.numel() * chosen.shape[1]:
+        whole = A.double()
+        return (whole.mT @ whole)[chosen.unsqueeze(2), chosen.unsqueeze(1)]
     if A.ndim == 2:
-        columns = A.mT[chosen].mT
-    else:
-        height = torch.arange(A.shape[1], device=A.device).view(1, -1, 1)
-        columns = A[rows.view(-1, 1, 1), height, chosen.unsqueeze(1)]
-    return columns.double().mul_(here.unsqueeze(1))
+        columns = A.mT[chosen].double()
+        return columns @ columns.mT
+    height = torch.arange(A.shape[1], device=A.device).view(1, -1, 1)
+    columns = A[rows.view(-1, 1, 1), height, chosen.unsqueeze(1)].double()
+    return columns.mT @ columns
 
 
-def _on_support(columns: Tensor, b: Tensor, slope: Tensor, here: Tensor) -> tuple[Tensor, Tensor]:
-    """z (R, k) with C'(C z - b) + slope = 0, zero where not `here`, and (R,) whether it could be computed."""
-    gram = columns.mT @ columns
-    gram.diagonal(dim1=1, dim2=2).add_(~here)
-    factor, failed = torch.linalg.cholesky_ex(gram)
-    z = torch.zeros_like(slope)
-    for _ in range(2):
-        left = b - (columns @ z.unsqueeze(2)).squeeze(2)
-        right = (columns.mT @ left.unsqueeze(2)).squeeze(2) - slope
-        z = z + torch.cholesky_solve(right.unsqueeze(2), factor).squeeze(2)
-    return z, (failed == 0) & torch.isfinite(z).all(1)
+def _active_set(gram: Tensor, values: Tensor, on: Tensor, allowed: Tensor) -> Tensor:
+    """z (R, k), the point of `polished`: zero outside S, not finite where some A_S has no full rank.
+
+    `gram` (R, k, k) is G; `values` (4, R, k) are x, its gradient, lam and, in S, minus the slope; `on` (R, k) is S at
+    first, `allowed` all that it may become.
+    """
+    x, g, lam, pull = values
+    still = torch.stack([x, g, lam, (lam * (1 + SLACK)).masked_fill(~allowed, torch.inf)])  # what no round changes
+    todo = torch.arange(x.shape[0], device=x.device)
+    z, identity = torch.empty_like(x), torch.eye(x.shape[1], dtype=x.dtype, device=x.device)
+    for _ in range(ROUNDS):
+        x, g, lam, limit = still
+        G = gram if len(todo) == len(gram) else gram[todo]
+        factor, failed = torch.linalg.cholesky_ex(torch.where(on.unsqueeze(1) & on.unsqueeze(2), G, identity))
+        left = x * ~on
+        right = on * _product(G, left, pull - g)
+        d = torch.cholesky_solve(right.unsqueeze(2), factor).squeeze(2) - left
+        d = d.masked_fill((failed != 0).unsqueeze(1), torch.nan)  # and nothing changes any more
+        there, slope = x + d, _product(G, d, g)
+        leaves, joins = pull * there > 0, (slope.abs() > limit) & ~on
+        z[todo] = there.masked_fill(leaves, 0)
+        changes = leaves | joins
+        more = changes.any(1).nonzero()[:, 0]
+        if not len(more):
+            break
+        on = on ^ changes
+        pull = (torch.where(joins, lam.copysign(slope), pull) * on)[more]
+        on, todo, still = on[more], todo[more], still[:, more]
+    return z
+
+
+def _product(G: Tensor, v: Tensor, plus: Tensor) -> Tensor:
+    """G v + plus."""
+    return torch.baddbmm(plus.unsqueeze(2), G, v.unsqueeze(2)).squeeze(2)
 
 
 class Polish:
     """Which instances of a run are worth a `polished` point.
 
-    Those whose signs have not changed in the last iteration and are not those of their last attempt, if they can
-    afford it: an iteration costs 2 m n, an attempt k^2 m for G_SS, k being the size of S, and 8 m n for measuring the
-    point, and all attempts of an instance together may cost as much as its iterations. An instance that float32 takes
-    no further gets its attempt whatever it costs.
+    Those whose signs are not those of their last attempt, if they can afford it: in multiplications, an iteration costs
+    m n for each of its `products` with A, an attempt k^2 m for G, k being the number of candidates, and 8 m n for
+    measuring the point, and all attempts of an instance together may cost as much as its iterations. What fails is
+    tried once more from where it came out, on credit: nearly always that is enough. An instance that float32 takes no
+    further gets its attempt whatever it costs.
     """
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, products: int) -> None:
         device = problem.device
-        self.tried = torch.ones(problem.batch, problem.n, dtype=torch.int8, device=device)  # no signs look like this
+        self.products = products
+        self.tried = torch.full((problem.batch, problem.n), 2, dtype=torch.int8, device=device)  # no signs at all
         self.spent = torch.zeros(problem.batch, dtype=torch.int64, device=device)  # in units of m
 
-    def points(
-        self, problem: Problem, rows: Tensor, state: State, before: Vectors, running: Tensor, stalled: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """Which of the rows of `problem`, the instances `rows` of the run, are worth it, and a point for each of these.
+    def due(
+        self, problem: Problem, rows: Tensor, x: Vectors, k: int, wanted: Tensor, stalled: Tensor, again: bool
+    ) -> Tensor:
+        """Which rows of `problem`, the instances `rows` of the run, are worth an attempt from x after k iterations.
 
-        `before` is where they were an iteration ago; `running` and `stalled` (R,): those in question, those that can go
-        no further.
+        `wanted` and `stalled` (R,): those in question, those that can go no further. `again`: the second attempt,
+        from where the first one came out.
         """
         assert isinstance(problem.f, LeastSquares)
-        signs, size = _signs(problem, state.x)
-        steady = (signs == _signs(problem, before)[0]).all(1)
-        cost = size.square() + MEASURED * problem.n
-        affordable = self.spent[rows] + cost <= 2 * problem.n * state.k
-        due = running & (size > 0) & (size <= problem.f.m) & (stalled | (steady & affordable))
-        due &= (signs != self.tried[rows]).any(1)
+        signs, size = _signs(problem, x)
+        cost = _width(size, problem.n).square() + MEASURED * problem.n
+        due = wanted & (size <= problem.f.m)
+        if not again:
+            due &= stalled | (self.spent[rows] + cost <= self.products * problem.n * k)
+            due &= (signs != self.tried[rows]).any(1)
         index = due.nonzero()[:, 0]
-        self.tried[rows[index]] = signs[index]
         self.spent[rows[index]] += cost[index]
-        return index, polished(problem, state.x, index)
+        if not again:
+            self.tried[rows[index]] = signs[index]
+        return index
 
     def continued(self, index: Tensor) -> "Polish":
         """For another run of the instances in `index`: what was tried is known, what it cost is forgotten."""
         part = object.__new__(Polish)
+        part.products = self.products
         part.tried, part.spent = self.tried[index], torch.zeros_like(self.spent[index])
         return part
 
 
 def _signs(problem: Problem, x: Vectors) -> tuple[Tensor, Tensor]:
     """(B, n) in int8, the sign of every coordinate that the penalty holds to it, else 0; and (B,) the size of S."""
-    low, high = problem.subdiff(x.detach())
-    return (low.sign() + high.sign()).to(torch.int8), (low == high).sum(1)
+    low, high = problem.r.subdiff(x if problem.shift is None else x + problem.shift)
+    return (low + high).sign().to(torch.int8), (low == high).sum(1)

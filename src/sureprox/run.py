@@ -10,7 +10,7 @@ from sureprox.optimizers import Optimizer
 from sureprox.optimizers.base import S, State
 from sureprox.optimizers.certified import CertifiedState, credit
 from sureprox.optimizers.guaranteed import TRACKS, GuaranteedState, Track
-from sureprox.polish import Polish
+from sureprox.polish import Polish, polished
 from sureprox.problems import Problem
 from sureprox.solution import Progress, Solution, Status, named
 from sureprox.stopping import Measurement, StoppingRule, put
@@ -18,6 +18,7 @@ from sureprox.stopping import Measurement, StoppingRule, put
 STALLED = 10  # iterations in a row in which float32 moved by its rounding only
 ROUNDING = 1e-14  # relative error of an objective in float64
 FEW = 1 / 4  # of a batch: so many instances are cut out to be measured
+ATTEMPTS = 2  # to polish an instance at a check: the second one knows what the first one came to
 
 
 def iterate(problem: Problem, optimizer: Optimizer[S], state: S, steps: int) -> Iterator[S]:
@@ -31,7 +32,7 @@ class Run:
     """Which instances still run, and what is known about each.
 
     `limits` (B,): the iterations each may take; those with none are left alone. `polish`: the instances whose signs are
-    known are finished by it.
+    nearly known are finished by it.
     """
 
     def __init__(
@@ -69,27 +70,29 @@ class Run:
         self.refined = torch.zeros_like(self.diverged)  # solved by a point that float32 cannot hold
         self.exact: Tensor | None = None  # (B, n) in float64: these points
 
-    def take(self, rows: Tensor, points: Tensor, rule: StoppingRule, wanted: Tensor, track: Track) -> None:
+    def take(self, rows: Tensor, points: Tensor, rule: StoppingRule, wanted: Tensor, track: Track) -> Measurement:
         """Those of the instances `rows` that `points` (R, n), in float64, solve are done, where `wanted` (R,).
 
         A point is taken if its certificate says so and if it is not above the best one so far, so that what holds for
         this one holds for it. Where that is lost by rounding to the precision of the problem, it stays in float64.
+        What was measured at the points is returned.
         """
         seen, highest = rule.measure(points), self.best.objective[rows] * (1 + ROUNDING)
         solved = wanted & seen.converged & (seen.objective <= highest)
         if not bool(solved.any()):
-            return
-        rounded = points.to(self.x.dtype)
+            return seen
+        best, rounded = seen, points.to(self.x.dtype)
         if rounded.dtype != points.dtype:
             coarse = rule.measure(rounded)
             same = coarse.converged & (coarse.objective <= highest)
-            seen = seen.put(rows, same, coarse)
+            best = seen.put(rows, same, coarse)
             self._keep(rows[solved & ~same], points[solved & ~same])
         self.x = put(self.x, rows, solved, rounded)
-        self.best = self.best.put(rows, solved, seen)
+        self.best = self.best.put(rows, solved, best)
         self.track = put(self.track, rows, solved, torch.full_like(rows, TRACKS.index(track)))
         self.stalled = self.stalled & ~self.best.converged
         self.done = self.done | self.best.converged
+        return seen
 
     def _keep(self, index: Tensor, points: Tensor) -> None:
         """The answers to the instances in `index` are these points, in float64."""
@@ -129,9 +132,7 @@ class Run:
             running = ~self.done[rows]
             self._update(rows, problem, state, before, seen)
             if self.polish is not None:
-                running &= ~(self.best.converged | self.diverged)[rows]
-                found = self.polish.points(problem, rows, state, before, running, self.stalled[rows])
-                self._take_polished(rows, rule, *found)
+                self._polish(self.polish, problem, rule, rows, state.k, running)
             self._record()
             if callback is not None:
                 callback(self._progress(state.k))
@@ -174,16 +175,31 @@ class Run:
         self.stalled = self.stalled & ~self.best.converged
         self.done = self.best.converged | self.diverged | self.stalled | (self.iterations >= self.limits)
 
-    def _take_polished(self, rows: Tensor, rule: StoppingRule, index: Tensor, points: Tensor) -> None:
-        """Take `points` for the rows `index` of the batch: measured with all of it, unless they are few."""
-        if not len(index):
-            return
+    def _polish(
+        self, polish: Polish, problem: Problem, rule: StoppingRule, rows: Tensor, k: int, running: Tensor
+    ) -> None:
+        """Try to end those of the `running` rows of `problem`, the instances `rows`, that are worth it."""
+        x, g, stalled = self.x[rows], self.best.grad[rows], self.stalled[rows]
+        wanted = running & ~(self.best.converged | self.diverged)[rows]
+        for attempt in range(ATTEMPTS):
+            index = polish.due(problem, rows, x, k, wanted, stalled, again=attempt > 0)
+            if not len(index):
+                return
+            points = polished(problem, x, g, index)
+            there = self._take_polished(rows, rule, index, points)
+            x, g = x.double().index_copy(0, index, points), g.index_copy(0, index, there)
+            wanted = torch.zeros_like(wanted).index_fill(0, index, True) & ~self.best.converged[rows]
+
+    def _take_polished(self, rows: Tensor, rule: StoppingRule, index: Tensor, points: Tensor) -> Tensor:
+        """Take `points` for the rows `index` of the batch: measured with all of it, unless they are few.
+
+        The gradients at the points are returned.
+        """
         wanted = torch.zeros_like(self.done[rows]).index_fill(0, index, True)
         if len(index) <= FEW * len(rows):
-            rows, rule, wanted = rows[index], rule.select(index), wanted[index]
-        else:
-            points = self.x[rows].double().index_copy(0, index, points)
-        self.take(rows, points, rule, wanted, Track.POLISH)
+            return self.take(rows[index], points, rule.select(index), wanted[index], Track.POLISH).grad
+        points = self.x[rows].double().index_copy(0, index, points)
+        return self.take(rows, points, rule, wanted, Track.POLISH).grad[index]
 
     def _record(self) -> None:
         for name, values in self.history.items():

@@ -96,9 +96,9 @@ def solve(
     a few seconds), later ones with the same optimizer or pretrained name do so at once, unless told `compile=False`.
     It pays from thousands of problems on.
 
-    `polish`: at a check, an instance of a LASSO problem whose signs have settled is tried with the point that solves it
-    if these are right, one small linear system in float64 (`sureprox.polish`), and ends there if the certificate of
-    that point passes. So iterations are saved, most of all those that float32 would have to be left for. With
+    `polish`: at a check, an instance of a LASSO problem is tried with the point that solves it if its support is nearly
+    right, a few small linear systems in float64 (`sureprox.polish`), and ends there if the certificate of that point
+    passes. So iterations are saved, most of all those that float32 would have to be left for. With
     `certify=False` this has to be asked for (True); with `record` and with gradients nothing is polished. Pass False
     to count the iterations that the optimizer itself needs.
     """
@@ -121,7 +121,8 @@ def solve(
         limits = torch.full((problem.batch,), max_iter, device=problem.device)
         wanted = certify is not False if polish is None else polish
         ends = wanted and not record and not differentiable and can_polish(problem)
-        run = Run(problem, optimizer, start, limits, rule, tuple(record), Polish(problem) if ends else None)
+        points = 3 if certify is True else 1  # in an iteration, two products with A for each
+        run = Run(problem, optimizer, start, limits, rule, tuple(record), Polish(problem, 2 * points) if ends else None)
         if free and not differentiable and has_short_path(problem):
             everyone = torch.arange(problem.batch)
             run.take(everyone, followed_path(problem), rule, ~run.done, Track.PATH)

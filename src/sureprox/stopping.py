@@ -13,12 +13,13 @@ from sureprox.problems.problem import Certificate
 
 @dataclass(frozen=True)
 class Measurement:
-    """What is known about a point of each instance; all float64, shape (B,)."""
+    """What is known about a point of each instance; all float64, shape (B,) but for the gradient."""
 
     objective: Tensor
     gap: Tensor  # upper bound on F - F*; infinite where no duality gap is known
     kkt: Tensor  # distance of -grad f to the subdifferential of r, largest coordinate
     converged: Tensor  # bool
+    grad: Tensor  # (B, n) of the smooth part
 
     def put(self, rows: Tensor, mask: Tensor, other: "Measurement") -> "Measurement":
         """As `put`, for everything that is known."""
@@ -79,7 +80,7 @@ class StoppingRule:
         small_gap = seen.gap <= self.tol * torch.maximum(seen.objective - seen.gap, self.floor)
         small_kkt = seen.kkt <= self.tol * self.gradient
         converged = torch.where(self.by_gap, small_gap, small_kkt)
-        return Measurement(seen.objective, seen.gap, seen.kkt, converged)
+        return Measurement(seen.objective, seen.gap, seen.kkt, converged, seen.grad)
 
     def select(self, index: Tensor) -> "StoppingRule":
         part = object.__new__(StoppingRule)
