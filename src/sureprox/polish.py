@@ -24,8 +24,9 @@ def can_polish(problem: Problem) -> bool:
 def polished(problem: Problem, x: Vectors, g: Vectors, rows: Tensor | None = None) -> Tensor:
     """(R, n) in float64: for the instances `rows`, by default all, the solution if its support is nearly that of x.
 
-    g (B, n) is the gradient A'(A x - b) in float64; x may have any precision. Let S be the coordinates at which r has a
-    slope s (x_j != 0, or no penalty on x_j), and N all others. The solution with this S and these slopes is x + d with
+    x (R, n) are points of these, of any precision, g the gradients A'(A x - b) there, in float64. Let S be the
+    coordinates at which r has a slope s (x_j != 0, or no penalty on x_j), and N all others. The solution with this S
+    and these slopes is x + d with
 
         d_N = -x_N,   G_SS d_S = -(g_S + s_S) + G_SN x_N,   G = A'A,
 
@@ -44,26 +45,31 @@ def polished(problem: Problem, x: Vectors, g: Vectors, rows: Tensor | None = Non
     assert isinstance(f, LeastSquares)
     if rows is None:
         rows = torch.arange(problem.batch, device=problem.device)
-    y = (x if problem.shift is None else x.double() + problem.shift)[rows].double()
-    low, high = problem.r.select(rows).subdiff(y)
-    inside, lam, g = low == high, high.abs(), g[rows]
-    size = inside.sum(1)
+    values, ranked, size = _ranked(problem, x, g, rows)
     width = torch.where(size <= f.m, _width(size, problem.n), 0)
-    ranked = torch.where(inside, torch.inf, g.abs() / lam).sort(dim=1, descending=True, stable=True).indices
-    values = torch.stack([y, g, lam, -(low + high) / 2])
     widths, order = width.sort(descending=True, stable=True)
     cpu = problem.device.type == "cpu"
     most, share = (CHUNK, 8) if cpu else (16 * CHUNK, 2)  # a GPU has more of it, and wants more at a time
     room = min(most, max(f.A.numel() // share, 2 * problem.batch * (f.m + problem.n)))
-    found = y
+    found = values[0].clone()
     for part, widest in _parts(order, widths.tolist(), f.m, room, 2 if cpu else problem.n):
         chosen, place = ranked[part][:, :widest], torch.arange(widest, device=part.device)
         mine = values[:, part].gather(2, chosen.expand(len(values), -1, -1))
         on, allowed = place < size[part].unsqueeze(1), place < width[part].unsqueeze(1)
         z = _active_set(_gram(f.A, rows[part], chosen), mine, on, allowed)
-        point, solved = torch.zeros_like(y[part]).scatter(1, chosen, z), torch.isfinite(z).all(1, keepdim=True)
-        found = found.index_copy(0, part, torch.where(solved, point, y[part]))
+        old, solved = found[part], torch.isfinite(z).all(1, keepdim=True)
+        found[part] = torch.where(solved, torch.zeros_like(old).scatter(1, chosen, z), old)
     return found if problem.shift is None else found - problem.shift[rows]
+
+
+def _ranked(problem: Problem, x: Vectors, g: Vectors, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """x, g, lam and minus the slopes in S, (4, R, n); the candidates in order, (R, n); the size of S."""
+    y = x.double() if problem.shift is None else x.double() + problem.shift[rows]
+    low, high = problem.r.select(rows).subdiff(y)
+    inside = low == high
+    values = torch.stack([y, g, high.abs(), -(low + high) / 2])
+    score = torch.where(inside, torch.inf, values[1].abs() / values[2])
+    return values, score.sort(dim=1, descending=True, stable=True).indices, inside.sum(1)
 
 
 def _width(size: Tensor, n: int) -> Tensor:
@@ -152,25 +158,24 @@ class Polish:
         self.spent = torch.zeros(problem.batch, dtype=torch.int64, device=device)  # in units of m
 
     def due(
-        self, problem: Problem, rows: Tensor, x: Vectors, k: int, wanted: Tensor, stalled: Tensor, again: bool
-    ) -> Tensor:
-        """Which rows of `problem`, the instances `rows` of the run, are worth an attempt from x after k iterations.
+        self, problem: Problem, rows: Tensor, x: Vectors, k: int, wanted: Tensor, stalled: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Which rows of `problem`, the instances `rows` of the run, are worth an attempt from x, and what each costs.
 
-        `wanted` and `stalled` (R,): those in question, those that can go no further. `again`: the second attempt,
-        from where the first one came out.
+        `wanted` and `stalled` (R,): those in question, those that can go no further, all after k iterations.
         """
         assert isinstance(problem.f, LeastSquares)
         signs, size = _signs(problem, x)
         cost = _width(size, problem.n).square() + MEASURED * problem.n
-        due = wanted & (size <= problem.f.m)
-        if not again:
-            due &= stalled | (self.spent[rows] + cost <= self.products * problem.n * k)
-            due &= (signs != self.tried[rows]).any(1)
+        affordable = self.spent[rows] + cost <= self.products * problem.n * k
+        due = wanted & (size <= problem.f.m) & (stalled | affordable) & (signs != self.tried[rows]).any(1)
         index = due.nonzero()[:, 0]
-        self.spent[rows[index]] += cost[index]
-        if not again:
-            self.tried[rows[index]] = signs[index]
-        return index
+        self.tried[rows[index]] = signs[index]
+        return index, cost[index]
+
+    def charge(self, rows: Tensor, cost: Tensor) -> None:
+        """An attempt is made for the instances `rows` of the run."""
+        self.spent[rows] += cost
 
     def continued(self, index: Tensor) -> "Polish":
         """For another run of the instances in `index`: what was tried is known, what it cost is forgotten."""

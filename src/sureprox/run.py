@@ -18,7 +18,6 @@ from sureprox.stopping import Measurement, StoppingRule, put
 STALLED = 10  # iterations in a row in which float32 moved by its rounding only
 ROUNDING = 1e-14  # relative error of an objective in float64
 FEW = 1 / 4  # of a batch: so many instances are cut out to be measured
-ATTEMPTS = 2  # to polish an instance at a check: the second one knows what the first one came to
 
 
 def iterate(problem: Problem, optimizer: Optimizer[S], state: S, steps: int) -> Iterator[S]:
@@ -131,6 +130,7 @@ class Run:
                 self._retrace(rows, problem, rule, start, state.k, ~self.done[rows] & ~_finite(state.x, seen))
             running = ~self.done[rows]
             self._update(rows, problem, state, before, seen)
+            del seen  # its gradient is as large as x
             if self.polish is not None:
                 self._polish(self.polish, problem, rule, rows, state.k, running)
             self._record()
@@ -178,17 +178,23 @@ class Run:
     def _polish(
         self, polish: Polish, problem: Problem, rule: StoppingRule, rows: Tensor, k: int, running: Tensor
     ) -> None:
-        """Try to end those of the `running` rows of `problem`, the instances `rows`, that are worth it."""
-        x, g, stalled = self.x[rows], self.best.grad[rows], self.stalled[rows]
+        """Try to end those of the `running` rows of `problem`, the instances `rows`, that are worth it.
+
+        What fails is tried once more, from where it came out and with what its certificate has found there.
+        """
         wanted = running & ~(self.best.converged | self.diverged)[rows]
-        for attempt in range(ATTEMPTS):
-            index = polish.due(problem, rows, x, k, wanted, stalled, again=attempt > 0)
-            if not len(index):
-                return
-            points = polished(problem, x, g, index)
-            there = self._take_polished(rows, rule, index, points)
-            x, g = x.double().index_copy(0, index, points), g.index_copy(0, index, there)
-            wanted = torch.zeros_like(wanted).index_fill(0, index, True) & ~self.best.converged[rows]
+        index, cost = polish.due(problem, rows, self.x[rows], k, wanted, self.stalled[rows])
+        if not len(index):
+            return
+        tried = rows[index]
+        polish.charge(tried, cost)
+        points = polished(problem, self.x[tried], self.best.grad[tried], index)
+        g = self._take_polished(rows, rule, index, points)
+        failed = (~self.best.converged[tried]).nonzero()[:, 0]
+        if len(failed):
+            polish.charge(tried[failed], cost[failed])
+            index = index[failed]
+            self._take_polished(rows, rule, index, polished(problem, points[failed], g[failed], index))
 
     def _take_polished(self, rows: Tensor, rule: StoppingRule, index: Tensor, points: Tensor) -> Tensor:
         """Take `points` for the rows `index` of the batch: measured with all of it, unless they are few.
@@ -198,7 +204,8 @@ class Run:
         wanted = torch.zeros_like(self.done[rows]).index_fill(0, index, True)
         if len(index) <= FEW * len(rows):
             return self.take(rows[index], points, rule.select(index), wanted[index], Track.POLISH).grad
-        points = self.x[rows].double().index_copy(0, index, points)
+        if len(index) < len(rows):
+            points = self.x[rows].double().index_copy_(0, index, points)
         return self.take(rows, points, rule, wanted, Track.POLISH).grad[index]
 
     def _record(self) -> None:

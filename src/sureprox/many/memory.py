@@ -2,7 +2,7 @@
 
     bytes = fixed + B each,      each = D + max(begin, run, finish)
     begin  = E' + I                                   the estimate of L
-    run    = E' + max(W, W/2 + 3/4 (D + E))           the run in the precision of the data
+    run    = E' + P + max(W, W/2 + 3/4 (D + E))       the run in the precision of the data
     finish = E' + E + max(W64, W64/2 + 3/2 E)         taken on in float64 (float32 data in certified runs only)
 
 for every problem of the batch:
@@ -12,9 +12,10 @@ for every problem of the batch:
     I      the work of estimating L; nothing for a shared matrix
     W      what else the solver holds at its peak: the optimizer's state before and after a step and at the last check,
            the measured values, and the work of a step; W64 in float64
+    P      a polished point and the gradient there, 16 n bytes (LASSO problems only)
     3/4    finished problems are dropped by copying the data of the others once half are done (1/2), and again (1/4)
 
-Polished points (`sureprox.polish`) are made between steps, in the memory that these leave free.
+Polished points (`sureprox.polish`) are made between steps, in the memory that these leave free but for P.
 
 I, W and `fixed` (the shared matrix in float64, weights) depend on the optimizer and on m and n. They are counted, not
 guessed: a few instances of the very problem take a few steps while every tensor is counted.
@@ -30,6 +31,7 @@ import torch
 from sureprox.errors import InputError
 from sureprox.many.counting import TensorBytes
 from sureprox.optimizers import Certified, CertifiedCheap, Optimizer, load
+from sureprox.polish import can_polish
 from sureprox.problems import Problem
 from sureprox.solve import default_optimizer, solve
 
@@ -76,6 +78,7 @@ def memory_needed(
     estimate = _counted(few, lambda part: part.step_size())
     begin = rule + estimate[1]
     run = rule + _cut(max(work - rule, 0), data + double)  # the data of the rule were counted too
+    run += 2 * 8 * problem.n if can_polish(problem) else 0
     if finish is None:
         finish = size < 8 and (certify is not False or isinstance(chosen, Certified | CertifiedCheap))
     if not finish:
