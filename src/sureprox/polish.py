@@ -1,8 +1,11 @@
 """The last digits of a LASSO solution whose support is nearly known: small linear systems instead of iterations."""
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
+from sureprox.fast import fast_where_possible
 from sureprox.problems import L1, LeastSquares, Problem, WeightedL1
 from sureprox.types import Vectors
 
@@ -56,7 +59,8 @@ def polished(problem: Problem, x: Vectors, g: Vectors, rows: Tensor | None = Non
         chosen, place = ranked[part][:, :widest], torch.arange(widest, device=part.device)
         mine = values[:, part].gather(2, chosen.expand(len(values), -1, -1))
         on, allowed = place < size[part].unsqueeze(1), place < width[part].unsqueeze(1)
-        z = _active_set(_gram(f.A, rows[part], chosen), mine, on, allowed)
+        limit = (mine[2] * (1 + SLACK)).masked_fill(~allowed, torch.inf)
+        z = Candidates(_gram(f.A, rows[part], chosen), *mine, limit, on).active_set()
         old, solved = found[part], torch.isfinite(z).all(1, keepdim=True)
         found[part] = torch.where(solved, torch.zeros_like(old).scatter(1, chosen, z), old)
     return found if problem.shift is None else found - problem.shift[rows]
@@ -105,35 +109,43 @@ def _gram(A: Tensor, rows: Tensor, chosen: Tensor) -> Tensor:
     return columns.mT @ columns
 
 
-def _active_set(gram: Tensor, values: Tensor, on: Tensor, allowed: Tensor) -> Tensor:
-    """z (R, k), the point of `polished`: zero outside S, not finite where some A_S has no full rank.
+@dataclass(frozen=True)
+class Candidates:
+    """The coordinates among which `polished` looks for the support, k of them for each of R instances, in float64."""
 
-    `gram` (R, k, k) is G; `values` (4, R, k) are x, its gradient, lam and, in S, minus the slope; `on` (R, k) is S at
-    first, `allowed` all that it may become.
-    """
-    x, g, lam, pull = values
-    still = torch.stack([x, g, lam, (lam * (1 + SLACK)).masked_fill(~allowed, torch.inf)])  # what no round changes
-    todo = torch.arange(x.shape[0], device=x.device)
-    z, identity = torch.empty_like(x), torch.eye(x.shape[1], dtype=x.dtype, device=x.device)
-    for _ in range(ROUNDS):
-        x, g, lam, limit = still
-        G = gram if len(todo) == len(gram) else gram[todo]
-        factor, failed = torch.linalg.cholesky_ex(torch.where(on.unsqueeze(1) & on.unsqueeze(2), G, identity))
-        left = x * ~on
-        right = on * _product(G, left, pull - g)
-        d = torch.cholesky_solve(right.unsqueeze(2), factor).squeeze(2) - left
-        d = d.masked_fill((failed != 0).unsqueeze(1), torch.nan)  # and nothing changes any more
-        there, slope = x + d, _product(G, d, g)
-        leaves, joins = pull * there > 0, (slope.abs() > limit) & ~on
-        z[todo] = there.masked_fill(leaves, 0)
-        changes = leaves | joins
-        more = changes.any(1).nonzero()[:, 0]
-        if not len(more):
-            break
-        on = on ^ changes
-        pull = (torch.where(joins, lam.copysign(slope), pull) * on)[more]
-        on, todo, still = on[more], todo[more], still[:, more]
-    return z
+    gram: Tensor  # (R, k, k), G
+    x: Tensor  # (R, k), as all that follow
+    g: Tensor  # the gradient at x
+    lam: Tensor
+    pull: Tensor  # minus the slope in S, else zero
+    limit: Tensor  # what |g| must exceed for a coordinate to join S
+    on: Tensor  # bool: S
+
+    @fast_where_possible
+    def active_set(self) -> Tensor:
+        """z (R, k), the point of `polished`: zero outside S, not finite where some A_S has no full rank."""
+        still, on, pull = torch.stack([self.x, self.g, self.lam, self.limit]), self.on, self.pull
+        todo = torch.arange(len(on), device=on.device)
+        z, identity = torch.empty_like(self.x), torch.eye(on.shape[1], dtype=self.x.dtype, device=on.device)
+        for _ in range(ROUNDS):
+            x, g, lam, limit = still  # what no round changes
+            G = self.gram if len(todo) == len(z) else self.gram[todo]
+            factor, failed = torch.linalg.cholesky_ex(torch.where(on.unsqueeze(1) & on.unsqueeze(2), G, identity))
+            left = x * ~on
+            right = on * _product(G, left, pull - g)
+            d = torch.cholesky_solve(right.unsqueeze(2), factor).squeeze(2) - left
+            d = d.masked_fill((failed != 0).unsqueeze(1), torch.nan)  # and nothing changes any more
+            there, slope = x + d, _product(G, d, g)
+            leaves, joins = pull * there > 0, (slope.abs() > limit) & ~on
+            z[todo] = there.masked_fill(leaves, 0)
+            changes = leaves | joins
+            more = changes.any(1).nonzero()[:, 0]
+            if not len(more):
+                break
+            on = on ^ changes
+            pull = (torch.where(joins, lam.copysign(slope), pull) * on)[more]
+            on, todo, still = on[more], todo[more], still[:, more]
+        return z
 
 
 def _product(G: Tensor, v: Tensor, plus: Tensor) -> Tensor:

@@ -105,6 +105,13 @@ static double __shfl_xor_sync(unsigned, double value, int mask) {
     std::memcpy(&value, all[(threadIdx.x % 32) ^ mask], 8);
     return value;
 }
+static double __shfl_sync(unsigned, double value, int from) {
+    float halves[2];
+    std::memcpy(halves, &value, 8);
+    auto all = meet(halves, 2);
+    std::memcpy(&value, all[from], 8);
+    return value;
+}
 static float __shfl_sync(unsigned, float value, int from) { return meet(&value, 1)[from][0]; }
 
 alignas(16) static unsigned char raw[232448];

@@ -1,6 +1,7 @@
 """Faster versions of the hot step, each checked against the plain one."""
 
 from sureprox.backends import (  # noqa: F401  (they register their kernels)
+    active_sets,
     certificates,
     cpu,
     cpu_certified,

@@ -52,7 +52,7 @@ def quick_certificate(problem: Problem, x: Tensor) -> Certificate | None:
         return None
     y = x if problem.shift is None else x + problem.shift.double()
     numbers, gradient = launch_certificate(f.A, f.b, r.lam, y)
-    return Certificate(*numbers.unbind(1), gradient)
+    return Certificate(numbers[:, 0], numbers[:, 1], numbers[:, 2], gradient)
 
 
 offer(Problem, "quick_certificate", quick_certificate)
