@@ -59,8 +59,9 @@ def polished(problem: Problem, x: Vectors, g: Vectors, rows: Tensor | None = Non
         chosen, place = ranked[part][:, :widest], torch.arange(widest, device=part.device)
         mine = values[:, part].gather(2, chosen.expand(len(values), -1, -1))
         on, allowed = place < size[part].unsqueeze(1), place < width[part].unsqueeze(1)
-        limit = (mine[2] * (1 + SLACK)).masked_fill(~allowed, torch.inf)
-        z = Candidates(_gram(f.A, rows[part], chosen), *mine, limit, on).active_set()
+        x, g, lam, pull = mine
+        limit = (lam * (1 + SLACK)).masked_fill(~allowed, torch.inf)
+        z = Candidates(_gram(f.A, rows[part], chosen), x, g, lam, pull, limit, on).active_set()
         old, solved = found[part], torch.isfinite(z).all(1, keepdim=True)
         found[part] = torch.where(solved, torch.zeros_like(old).scatter(1, chosen, z), old)
     return found if problem.shift is None else found - problem.shift[rows]
