@@ -4,13 +4,16 @@ import pytest
 import torch
 
 from sureprox.backends import Accelerated, stepper
+from sureprox.backends.active_sets import active_set
 from sureprox.backends.ahead import OneRead, ahead
 from sureprox.backends.cuda_sure import QuickSure
 from sureprox.backends.judge import QuickStack
 from sureprox.backends.krylov import gram_schmidt
 from sureprox.backends.lanczos import block_lanczos
 from sureprox.backends.normal import NormalLeastSquares, normal_map
+from sureprox.fast import plain_steps
 from sureprox.optimizers import FISTA, ISTA, Certified, load
+from sureprox.polish import Candidates
 from sureprox.problems import LassoFamily, LeastSquares, LogisticFamily, lasso
 from sureprox.reference import reference
 from sureprox.solve import _prepared, solve
@@ -83,6 +86,23 @@ def test_certificates_from_one_read(batch, m, n, dtype):
             value = getattr(ours, name)
             torch.testing.assert_close(value, getattr(exact, name), rtol=1e-11, atol=1e-11)
             assert torch.equal(value, getattr(again, name))  # what changes is a race
+
+
+@pytest.mark.parametrize(("batch", "m", "width"), [(300, 250, 90), (5, 400, 160), (40, 30, 7)])
+def test_active_sets_in_one_kernel(batch, m, width):
+    generator = torch.Generator("cuda").manual_seed(width)
+    A, x = drawn(generator, batch, m, width).double(), drawn(generator, batch, width).double()
+    on = drawn(generator, batch, width) > 0
+    x, lam = x * on, 5 + drawn(generator, batch, width).double().abs()
+    g = (A.mT @ (A @ x.unsqueeze(2) - 3 * drawn(generator, batch, m).double().unsqueeze(2))).squeeze(2)
+    given = Candidates(A.mT @ A, x, g, lam, -lam * x.sign(), lam, on)
+    with torch.no_grad():
+        ours, again = active_set(given), active_set(given)
+        with plain_steps():
+            exact = given.active_set()
+    assert ours is not None
+    torch.testing.assert_close(ours, exact, rtol=1e-9, atol=1e-9)
+    assert torch.equal(ours, again)
 
 
 def test_recorded_steps_serve_the_next_problem():
