@@ -28,7 +28,7 @@ def test_every_figure_is_there_at_full_size(records):
         assert len(record.curves) + len(record.missing) == len(FIGURES[name].lines)
         for curve in record.curves:
             assert curve.instances == (1000 if curve.scenario == "patches" else FULL.instances)
-            assert curve.iteration[-1] == FULL.iterations
+            assert curve.iterations[-1] == FULL.iterations
 
 
 def test_nothing_is_missing_but_what_cannot_be_run(records):
