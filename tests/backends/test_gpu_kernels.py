@@ -88,12 +88,12 @@ def test_certificates_from_one_read(batch, m, n, dtype):
             assert torch.equal(value, getattr(again, name))  # what changes is a race
 
 
-@pytest.mark.parametrize(("batch", "m", "width"), [(300, 250, 90), (5, 400, 160), (40, 30, 7)])
+@pytest.mark.parametrize(("batch", "m", "width"), [(300, 250, 90), (5, 400, 160), (40, 30, 7), (150, 600, 256)])
 def test_active_sets_in_one_kernel(batch, m, width):
     generator = torch.Generator("cuda").manual_seed(width)
     A, x = drawn(generator, batch, m, width).double(), drawn(generator, batch, width).double()
     on = drawn(generator, batch, width) > 0
-    x, lam = x * on, 5 + drawn(generator, batch, width).double().abs()
+    x, lam = x * on, 40 + drawn(generator, batch, width).double().abs()
     g = (A.mT @ (A @ x.unsqueeze(2) - 3 * drawn(generator, batch, m).double().unsqueeze(2))).squeeze(2)
     given = Candidates(A.mT @ A, x, g, lam, -lam * x.sign(), lam, on)
     with torch.no_grad():

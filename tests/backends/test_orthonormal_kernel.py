@@ -20,7 +20,9 @@ def basis(batch: int, size: int, known: int) -> torch.Tensor:
     return torch.linalg.qr(torch.randn(batch, size, known, generator=generator))[0]
 
 
-@pytest.mark.parametrize(("size", "count", "known"), [(250, 4, 0), (250, 4, 60), (37, 4, 8), (3, 3, 0), (9, 1, 4)])
+@pytest.mark.parametrize(
+    ("size", "count", "known"), [(250, 4, 0), (250, 4, 60), (600, 4, 60), (37, 4, 8), (3, 3, 0), (9, 1, 4)]
+)
 def test_emulated_kernel_is_gram_schmidt(kernel, size, count, known):
     block = torch.randn(2, size, count, generator=torch.Generator().manual_seed(1))
     earlier = basis(2, size, known)

@@ -1,11 +1,13 @@
 """polish.cu against the active set method in plain PyTorch, run on a CPU lane by lane (see emulate.h)."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from emulation import emulated, pointer
 
 from sureprox.backends import cuda
-from sureprox.backends.active_sets import WIDEST, active_set, launch_active_set, shared_memory
+from sureprox.backends.active_sets import LARGEST, WIDEST, active_set, launch_active_set, shared_memory
 from sureprox.polish import SLACK, Candidates
 
 
@@ -19,9 +21,9 @@ def on_cpu(monkeypatch, library):
     """The emulated kernel in place of the compiled one."""
 
     def launch(grid, block, arguments, shared_mem):
-        *arrays, width, rounds = arguments
+        *arrays, width, most, rounds = arguments
         assert shared_mem == shared_memory(width)
-        library.run(*map(pointer, arrays), width, rounds, grid[0])
+        library.run(*map(pointer, arrays), width, most, rounds, grid[0])
 
     monkeypatch.setattr(cuda, "kernel", lambda *build: launch)
     monkeypatch.setattr(cuda, "index", lambda device: 0)
@@ -55,6 +57,12 @@ def test_emulated_kernel_is_the_active_set_method(on_cpu, batch, m, width, share
     assert bool(torch.isfinite(plain).all())
 
 
+def test_many_candidates(on_cpu):
+    given = drawn(1, 500, WIDEST, seed=5, share=0.8, lam=60.0)
+    assert 200 < int(given.on.sum()) <= LARGEST
+    torch.testing.assert_close(launch_active_set(given), given.active_set(), rtol=1e-9, atol=1e-10)
+
+
 def test_dependent_columns_give_what_is_not_a_number(on_cpu):
     given = drawn(3, 40, 12, seed=7, share=1.0)
     gram = given.gram.clone()
@@ -62,6 +70,14 @@ def test_dependent_columns_give_what_is_not_a_number(on_cpu):
     ours = launch_active_set(Candidates(gram, given.x, given.g, given.lam, given.pull, given.limit, given.on))
     assert torch.isnan(ours).any(1).tolist() == [False, True, False]
     torch.testing.assert_close(ours[[0, 2]], given.active_set()[[0, 2]], rtol=1e-9, atol=1e-10)
+
+
+def test_a_support_too_large_is_left_to_others(on_cpu):
+    given = drawn(2, 500, WIDEST, seed=3, share=0.5, lam=60.0)
+    on = given.on.clone()
+    on[1] = True
+    ours = launch_active_set(replace(given, on=on))
+    assert torch.isnan(ours).any(1).tolist() == [False, True]
 
 
 def test_it_fits_into_shared_memory():

@@ -7,12 +7,14 @@ from sureprox.backends import cuda
 from sureprox.fast import offer
 from sureprox.polish import ROUNDS, Candidates
 
-THREADS, WIDEST = 256, 160  # as in polish.cu
+THREADS, LARGEST = 256, 224  # as in polish.cu
+WIDEST = 256  # candidates; of a support of LARGEST these are a few more (`sureprox.polish`)
 
 
 def shared_memory(width: int) -> int:
     """Bytes that a block needs for so many candidates."""
-    return 8 * width * (width + 4) + 8 * width
+    most = min(width, LARGEST)
+    return 8 * (3 * width + most * (most + 1) // 2) + 8 * width
 
 
 def _build(device: int) -> tuple[str, str, cuda.Macros, int, int]:
@@ -24,7 +26,7 @@ def launch_active_set(given: Candidates) -> Tensor:
     batch, width = given.x.shape
     z = torch.empty_like(given.x, memory_format=torch.contiguous_format)
     values = (given.gram, given.x, given.g, given.lam, given.pull, given.limit, given.on)
-    arguments = [*(value.contiguous() for value in values), z, width, ROUNDS]
+    arguments = [*(value.contiguous() for value in values), z, width, min(width, LARGEST), ROUNDS]
     kernel = cuda.kernel(*_build(cuda.index(z.device)))
     kernel((batch, 1, 1), (THREADS, 1, 1), arguments, shared_mem=shared_memory(width))
     return z

@@ -10,7 +10,8 @@ from sureprox.problems.spectrum import drops, orthonormal, orthonormal_block
 
 THREADS, MOST, EARLIER = 256, 4, 64  # as in orthonormal.cu
 LONGEST = 2048
-MEMORY = 4 * (EARLIER * MOST + MOST + MOST * LONGEST)
+SMALL = 4 * (EARLIER * MOST + MOST)
+MEMORY = 100_000  # bytes of shared memory: two blocks fit on a multiprocessor
 
 
 def gram_schmidt(device: torch.device) -> Any:
@@ -54,5 +55,8 @@ def run(
     batch, room = rows.shape[0], rows.stride(0)
     count, size = block.shape[1:]
     apart = 0 if block.shape[0] == 1 else block.stride(0)
-    arguments = [block, scale, rows, new, images, scaled, size, count, known, apart, room, *drops(block.dtype)]
-    kernel((batch, 1, 1), (THREADS, 1, 1), arguments, shared_mem=MEMORY)
+    least, all_rows = SMALL + 4 * count * size, SMALL + 4 * (count + known) * size
+    staged = all_rows <= MEMORY and new.numel() > 0
+    sizes = [size, count, known, int(staged), apart, room]
+    arguments = [block, scale, rows, new, images, scaled, *sizes, *drops(block.dtype)]
+    kernel((batch, 1, 1), (THREADS, 1, 1), arguments, shared_mem=all_rows if staged else least)
