@@ -86,7 +86,7 @@ def classical(problem: Problem, objective: np.ndarray, cores: int, package: str)
     """Seconds of all problems on all cores, by threads or by processes, whichever is quicker, and the largest gap left.
 
     Each core is given `PARTS` lots of problems, one after the other; its linear algebra has one thread. Processes read
-    the problems from a file that all of them map into their memory, so that nothing but the solutions is sent.
+    the matrices from a file that all of them map into their memory, so that these are not sent.
     """
     try:
         from joblib import Parallel, delayed

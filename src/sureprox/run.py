@@ -30,8 +30,8 @@ def iterate(problem: Problem, optimizer: Optimizer[S], state: S, steps: int) -> 
 class Run:
     """Which instances still run, and what is known about each.
 
-    `limits` (B,): the iterations each may take; those with none are left alone. `polish`: the instances whose signs are
-    nearly known are finished by it.
+    `limits` (B,): the iterations each may take; those with none are left alone. `polish`: the instances whose
+    support is nearly known are finished by it.
     """
 
     def __init__(
@@ -110,6 +110,11 @@ class Run:
         if bool(self.done.all()):
             return
         state = self.optimizer.init(self.problem, self.x, generator=generator, step_size=step_size)
+        problem = self._iterated(state, check_every, callback)
+        self.optimizer.rest(problem)
+
+    def _iterated(self, state: State, check_every: int, callback: Callable[[Progress], None] | None) -> Problem:
+        """Iterate until all instances are done; those that were left at the end, as a problem."""
         problem, rule = self.problem, self.rule
         rows = torch.arange(self.problem.batch, device=self.problem.device)  # instance of each row still in the batch
         patience = self.optimizer.patience if problem.device.type == "cuda" else 0
@@ -136,7 +141,7 @@ class Run:
             self._record()
             if callback is not None:
                 callback(self._progress(state.k))
-        self.optimizer.rest(problem)
+        return problem
 
     def _allowed(self) -> int:
         """Iterations until the first instance that still runs has to stop."""
@@ -190,7 +195,8 @@ class Run:
         polish.charge(tried, cost)
         points = polished(problem, self.x[tried], self.best.grad[tried], index)
         g = self._take_polished(rows, rule, index, points)
-        failed = (~self.best.converged[tried]).nonzero()[:, 0]
+        moved = (points != self.x[tried]).any(1)  # if not, it could not be computed, nor can it now
+        failed = (moved & ~self.best.converged[tried]).nonzero()[:, 0]
         if len(failed):
             polish.charge(tried[failed], cost[failed])
             index = index[failed]

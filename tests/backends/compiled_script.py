@@ -108,10 +108,11 @@ def solving() -> None:
     problem, x0 = LASSO.sample(40, generator, torch.float64), LASSO.start(40, generator, torch.float64)
     x0[:24] = sp.reference(problem).x[:24]  # done at once, so that they are dropped
     optimizer = Sure(coordinate=0, instance=4).double()
-    plain = sp.solve(problem, optimizer, x0, check_every=5, compile=False)
+    options = {"check_every": 5, "polish": False}  # so that the others run on
+    plain = sp.solve(problem, optimizer, x0, compile=False, **options)
     with torch._dynamo.config.patch(recompile_limit=1, fail_on_recompile_limit_hit=True):
-        quick = sp.solve(problem, optimizer, x0, check_every=5, compile=True)
-        again = sp.solve(problem, optimizer, x0, check_every=5)
+        quick = sp.solve(problem, optimizer, x0, compile=True, **options)
+        again = sp.solve(problem, optimizer, x0, **options)
     assert (quick.status == plain.status).all()
     assert torch.equal(quick.iterations, plain.iterations)
     assert 0 == int(quick.iterations.min()) < 20 < int(quick.iterations.max())

@@ -1,4 +1,4 @@
-// network.cu on a CPU, with the two instructions of the matrix units written out.
+// network.cu on a CPU, with the instruction of the matrix units written out.
 #include "emulate.h"
 
 static float seen(unsigned u) { return __uint_as_float(u & 0xffffe000u); }  // the unit ignores the last 13 bits

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from sureprox.backends import cuda
-from sureprox.backends.krylov import MEMORY
+from sureprox.backends.krylov import MOST_MEMORY
 
 
 def emulated(file: str, macros: Mapping[str, int], directory: Path) -> ctypes.CDLL:
@@ -29,6 +29,13 @@ def emulated(file: str, macros: Mapping[str, int], directory: Path) -> ctypes.CD
     return ctypes.CDLL(str(library))
 
 
+def run(library: ctypes.CDLL, shared_memory: int, *arguments: Any) -> None:
+    """One launch, with so many bytes of shared memory: none beyond is written."""
+    library.ask_for(shared_memory)
+    library.run(*arguments)
+    assert not library.wrote_beyond()
+
+
 def pointer(tensor: torch.Tensor | None) -> ctypes.c_void_p:
     return ctypes.c_void_p(tensor.data_ptr() if tensor is not None and tensor.numel() else None)
 
@@ -38,9 +45,9 @@ def emulated_gram_schmidt(directory: Path) -> Callable[..., Any]:
     library = emulated("emulate_orthonormal.cpp", {}, directory)
 
     def launch(grid, block, arguments, shared_mem):
-        assert shared_mem <= MEMORY
+        assert shared_mem <= MOST_MEMORY
         *tensors, size, count, known, staged, apart, room, first, second = arguments
         drops = (ctypes.c_double(first), ctypes.c_double(second))
-        library.run(*map(pointer, tensors), size, count, known, staged, apart, room, *drops, grid[0])
+        run(library, shared_mem, *map(pointer, tensors), size, count, known, staged, apart, room, *drops, grid[0])
 
     return launch

@@ -2,11 +2,11 @@
 
 import pytest
 import torch
-from emulation import emulated, pointer
+from emulation import emulated, pointer, run
 
 import sureprox as sp
 from sureprox.backends import cuda
-from sureprox.backends.certificates import launch_certificate, quick_certificate, shared_memory
+from sureprox.backends.certificates import fits, launch_certificate, quick_certificate
 from sureprox.problems import Problem
 
 NAMES = ("objective", "gap", "kkt", "grad")
@@ -31,8 +31,8 @@ def on_cpu(monkeypatch, kernels):
     def kernel(file, name, macros, device, shared_memory):
         def launch(grid, block, arguments, shared_mem):
             *arrays, m, n, matrices = arguments
-            assert shared_mem == shared_memory
-            kernels(macros).run(*map(pointer, arrays), m, n, matrices, grid[0])
+            assert shared_mem <= shared_memory
+            run(kernels(macros), shared_mem, *map(pointer, arrays), m, n, matrices, grid[0])
 
         return launch
 
@@ -102,9 +102,25 @@ def test_what_is_not_a_number_is_not_hidden(on_cpu, bad):
     assert not any(bool(torch.isfinite(value[1]).any()) for value in ours.values())
 
 
-def test_only_where_the_kernel_is_made_for_it():
+@pytest.mark.parametrize(
+    ("A", "fit"),
+    [
+        (torch.empty(2, 6, 8), True),
+        (torch.empty(6, 512, dtype=torch.float64), True),
+        (torch.empty(2, 6, 10), False),  # no multiple of 4
+        (torch.empty(2, 6, 516), False),
+        (torch.empty(2, 8, 6).mT, False),  # not in one piece
+        (torch.empty(97)[1:].view(2, 6, 8), False),  # starts between two multiples of 16 bytes
+        (torch.empty(2, 6, 8, dtype=torch.float16), False),
+    ],
+    ids=["float32", "shared, float64", "10 columns", "516 columns", "transposed", "misaligned", "half precision"],
+)
+def test_matrices_that_the_kernel_is_made_for(A, fit):
+    assert fits(A) is fit
+
+
+def test_not_on_a_cpu():
     problem = drawn(2, 6, 8, torch.float32)
     x = torch.zeros(2, 8, dtype=torch.float64)
-    assert quick_certificate(problem, x) is None  # not on a GPU
+    assert quick_certificate(problem, x) is None
     assert problem.quick_certificate(x) is None
-    assert shared_memory(512) <= 48 * 1024

@@ -88,7 +88,7 @@ def test_certificates_from_one_read(batch, m, n, dtype):
             assert torch.equal(value, getattr(again, name))  # what changes is a race
 
 
-@pytest.mark.parametrize(("batch", "m", "width"), [(300, 250, 90), (5, 400, 160), (40, 30, 7), (150, 600, 256)])
+@pytest.mark.parametrize(("batch", "m", "width"), [(300, 250, 90), (5, 400, 160), (40, 30, 7), (150, 600, 224)])
 def test_active_sets_in_one_kernel(batch, m, width):
     generator = torch.Generator("cuda").manual_seed(width)
     A, x = drawn(generator, batch, m, width).double(), drawn(generator, batch, width).double()
@@ -105,18 +105,19 @@ def test_active_sets_in_one_kernel(batch, m, width):
     assert torch.equal(ours, again)
 
 
-def test_recorded_steps_serve_the_next_problem():
+@pytest.mark.parametrize("n", [120, 122, 600])  # for the last two, steps read what was made of b: nothing is kept
+def test_recorded_steps_serve_the_next_problem(n):
     generator = torch.Generator("cuda").manual_seed(3)
-    family, optimizer = LassoFamily(m=60, n=120, nonzeros=12), load("sure/lasso", "cuda")
+    family, optimizer = LassoFamily(m=60, n=n, nonzeros=12), load("sure/lasso", "cuda")
     problems = [family.sample(40, generator) for _ in range(2)]
     exact = [reference(problem.to(dtype=torch.float64)).objective for problem in problems]
-    quick, seen = _prepared(optimizer, True, True, False), set()
+    quick, recorded = _prepared(optimizer, True, True, False), []
     for place in (0, 1, 0, 1):
         solution = solve(problems[place], optimizer, compile=True)
         assert bool(solution.converged.all())
         assert bool(((solution.objective - exact[place]) <= 1.01e-6 * exact[place]).all())
-        seen.add(id(quick._replay))
-    assert len(seen) == 1
+        recorded.append(quick._replay)
+    assert all(replay is recorded[0] for replay in recorded) is (n == 120)
     with torch.no_grad():  # the numbers of a problem may change between two solves
         problems[1].f.b.mul_(2.0)
     moved = solve(problems[1], optimizer, compile=True)

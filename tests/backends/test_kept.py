@@ -4,7 +4,11 @@ import pytest
 import torch
 
 import sureprox as sp
+from sureprox.backends.accelerated import all_in_kernels, reads_the_problem
+from sureprox.backends.ahead import OneRead
+from sureprox.backends.judge import QuickCertified, QuickStack
 from sureprox.backends.kept import own_copy, taken_over
+from sureprox.optimizers import FISTA
 from sureprox.problems import L1, LassoFamily, LeastSquares, Problem
 
 
@@ -48,6 +52,17 @@ def test_other_problems_leave_it_alone(other):
     before = [value.clone() for value in mine.tensors()]
     assert not taken_over(mine, other)
     assert all(torch.equal(*pair) for pair in zip(before, mine.tensors(), strict=True))
+
+
+def test_a_copy_serves_only_steps_that_read_nothing_made_of_it():
+    given, optimizer = own_lam(problem(1)), QuickCertified(FISTA(restart=True))
+    stack = optimizer.stack(given)
+    of_copies = QuickStack(stack, given.r.lam)  # of b and lam, one for each track
+    of_the_problem = QuickStack(OneRead(stack, given.f), given.r.lam)
+    assert all_in_kernels(optimizer, of_copies)
+    assert not reads_the_problem(optimizer, of_copies)
+    assert reads_the_problem(optimizer, of_the_problem)
+    assert not reads_the_problem(FISTA(), given)
 
 
 def test_nothing_is_kept_on_a_cpu():

@@ -23,6 +23,7 @@ def calls(monkeypatch):
         return answers.pop(0) if answers else 0
 
     monkeypatch.setattr(launching, "_driver", lambda: driver)
+    monkeypatch.setattr(torch.Tensor, "get_device", lambda tensor: 1)
     monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda device: 70 + device, raising=False)
     return SimpleNamespace(seen=seen, answers=answers)
 
@@ -38,6 +39,13 @@ def test_arguments_and_sizes_reach_the_driver(calls):
     assert ctypes.c_int(given[3] & 0xFFFFFFFF).value == -1
     assert ctypes.c_longlong(given[3]).value == -1
     assert ctypes.c_double.from_buffer(ctypes.c_uint64(given[4])).value == 0.5
+
+
+def test_a_tensor_that_is_elsewhere_is_refused(calls):
+    launch = launching.launcher(SimpleNamespace(func="f"), 0)
+    with pytest.raises(ValueError, match="device 0 was given a tensor that is elsewhere"):
+        launch((1, 1, 1), (1, 1, 1), [torch.ones(2)])
+    assert not calls.seen
 
 
 def test_a_launch_that_fails_is_an_error(calls):

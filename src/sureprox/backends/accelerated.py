@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from sureprox.backends import cuda
-from sureprox.backends.ahead import one_read
+from sureprox.backends.ahead import OneRead, one_read
 from sureprox.backends.compiled import with_own_code
 from sureprox.backends.cuda_sure import QuickSure, can_fuse_sure, fused_sure
 from sureprox.backends.judge import QuickCertified, QuickStack, quick_stack
@@ -49,6 +49,13 @@ def all_in_kernels(optimizer: Optimizer[Any], target: Problem | Stacked) -> bool
     return isinstance(target.f, LeastSquares) and type(target.r) is L1 and target.shift is None
 
 
+def reads_the_problem(optimizer: Optimizer[Any], target: Problem | Stacked) -> bool:
+    """Whether a step reads the tensors of the problem itself, and nothing that was made of them before."""
+    if not all_in_kernels(optimizer, target):
+        return False
+    return not isinstance(target, QuickStack) or isinstance(target.stack, OneRead)
+
+
 class Accelerated(Optimizer[S]):
     """The same optimizer, its step compiled by `torch.compile` for any batch size; on a GPU the steps are replayed.
 
@@ -60,8 +67,9 @@ class Accelerated(Optimizer[S]):
     `compiled=False`: the operations of a step remain what they are, and on a GPU are replayed, which takes milliseconds
     to prepare and saves most of the time of a small batch. So it is in float64, in which runs only end.
 
-    Where a step is kernels of this package alone, what is replayed reads a copy of the problem (`own_copy`), and once a
-    run has come to rest the next problem of that form is copied over it.
+    Where a step is kernels of this package alone that read A, b and lam themselves, what is replayed reads a copy of
+    the problem (`own_copy`), and once a run has come to rest the next problem of that form is copied over it. Not for
+    several threads at a time.
     """
 
     reuses_memory = True
@@ -82,6 +90,7 @@ class Accelerated(Optimizer[S]):
         return torch.compile(with_own_code(_advanced), fullgraph=True)
 
     def init(self, problem: Problem, x0: Tensor, **options: Any) -> S:
+        self._problem = None  # a new run: its numbers may have changed since the last one
         return self.plain.init(problem, x0, **options)
 
     def step(self, problem: Problem, state: S) -> S:
@@ -116,7 +125,7 @@ class Accelerated(Optimizer[S]):
         """Prepare the steps on another problem than before."""
         if not (self._resting and self._mine is not None and taken_over(self._mine, problem)):
             self._mine, self._target, self._replay = None, self._seen(problem), None
-            if problem.device.type == "cuda" and all_in_kernels(self._optimizer(problem), self._target):
+            if problem.device.type == "cuda" and reads_the_problem(self._optimizer(problem), self._target):
                 self._mine = own_copy(problem)
             if self._mine is not None:
                 self._target = self._seen(self._mine)

@@ -1,4 +1,4 @@
-// The activations of LSTM cells, to within a few units in the last place.
+// The activations of LSTM cells, to an absolute error of a few 1e-7.
 
 #ifndef EMULATED  // tests run the rest of this file on a CPU
 __device__ __forceinline__ float power_of_two(float x) {

@@ -38,17 +38,21 @@ def launch_certificate(A: Tensor, b: Tensor, lam: Tensor, x: Tensor) -> tuple[Te
     return out, gradient
 
 
+def fits(A: Tensor) -> bool:
+    """Whether the kernel is made for this matrix or these matrices."""
+    n, precise = A.shape[-1], A.dtype in (torch.float32, torch.float64)
+    return precise and n % 4 == 0 and n <= MOST_COLUMNS and A.is_contiguous() and A.data_ptr() % 16 == 0
+
+
 def quick_certificate(problem: Problem, x: Tensor) -> Certificate | None:
     """`Problem.quick_certificate` where the kernel is made for the problem."""
     f, r = problem.f, problem.r
     if type(problem) is not Problem or type(f) is not LeastSquares or type(r) is not L1 or f.copies > 1:
         return None
-    if f.A.device.type != "cuda" or f.A.dtype not in (torch.float32, torch.float64):
+    n, device = problem.n, f.A.device
+    if device.type != "cuda" or not fits(f.A) or not cuda.usable(device, torch.float32, shared_memory(n)):
         return None
-    n = problem.n
-    fits = n % 4 == 0 and n <= MOST_COLUMNS and f.A.is_contiguous() and f.A.data_ptr() % 16 == 0
-    ready = fits and cuda.usable(f.A.device, torch.float32, shared_memory(n))
-    if not ready or not cuda.can_build(*_build(n, f.A.dtype, cuda.index(f.A.device))):
+    if not cuda.can_build(*_build(n, f.A.dtype, cuda.index(device))):
         return None
     y = x if problem.shift is None else x + problem.shift.double()
     numbers, gradient = launch_certificate(f.A, f.b, r.lam, y)

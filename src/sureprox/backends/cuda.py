@@ -50,7 +50,7 @@ def can_build(file: str, name: str, macros: Macros, device: int, shared_memory: 
     """Whether this kernel compiles here: CUDA's run-time compiler may be missing, or another one than expected."""
     try:
         kernel(file, name, macros, device, shared_memory)
-    except (OSError, RuntimeError):
+    except (OSError, RuntimeError, AttributeError):  # the last: what PyTorch keeps to itself may change its name
         return False
     return True
 
@@ -60,12 +60,17 @@ def multiprocessors(device: int) -> int:
     return torch.cuda.get_device_properties(device).multi_processor_count
 
 
-def usable(device: torch.device, dtype: torch.dtype, shared_memory: int) -> bool:
+def shared_memory(device: torch.device) -> int:
+    """Bytes of shared memory that a block may ask for."""
+    properties: Any = torch.cuda.get_device_properties(device)
+    return int(properties.shared_memory_per_block_optin)
+
+
+def usable(device: torch.device, dtype: torch.dtype, needed: int) -> bool:
     """Whether float32 kernels that need this much shared memory can be built for the device."""
     if device.type != "cuda" or dtype != torch.float32 or torch.version.cuda is None:
         return False
-    properties: Any = torch.cuda.get_device_properties(device)
-    return hasattr(torch.cuda, "_compile_kernel") and properties.shared_memory_per_block_optin >= shared_memory
+    return hasattr(torch.cuda, "_compile_kernel") and shared_memory(device) >= needed
 
 
 def index(device: torch.device) -> int:

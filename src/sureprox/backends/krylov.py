@@ -11,14 +11,20 @@ from sureprox.problems.spectrum import drops, orthonormal, orthonormal_block
 THREADS, MOST, EARLIER = 256, 4, 64  # as in orthonormal.cu
 LONGEST = 2048
 SMALL = 4 * (EARLIER * MOST + MOST)
-MEMORY = 100_000  # bytes of shared memory: two blocks fit on a multiprocessor
+MOST_MEMORY = 100_000  # bytes of shared memory: two blocks fit on a multiprocessor
 
 
 def gram_schmidt(device: torch.device) -> Any:
     """The kernel of orthonormal.cu for this device; None where it cannot be built."""
-    build = ("orthonormal.cu", "orthonormal", (), cuda.index(device), MEMORY)
-    usable = cuda.usable(device, torch.float32, MEMORY) and cuda.can_build(*build)
-    return cuda.kernel(*build) if usable else None
+    if not cuda.usable(device, torch.float32, SMALL + 4 * MOST * LONGEST):
+        return None
+    build = ("orthonormal.cu", "orthonormal", (), cuda.index(device), room_for_rows(device))
+    return cuda.kernel(*build) if cuda.can_build(*build) else None
+
+
+def room_for_rows(device: torch.device) -> int:
+    """Bytes of shared memory within which earlier rows are kept there."""
+    return MOST_MEMORY if device.type == "cpu" else min(MOST_MEMORY, cuda.shared_memory(device))
 
 
 @orthonormal_block.register_kernel("cuda")
@@ -56,7 +62,7 @@ def run(
     count, size = block.shape[1:]
     apart = 0 if block.shape[0] == 1 else block.stride(0)
     least, all_rows = SMALL + 4 * count * size, SMALL + 4 * (count + known) * size
-    staged = all_rows <= MEMORY and new.numel() > 0
+    staged = all_rows <= room_for_rows(rows.device) and new.numel() > 0
     sizes = [size, count, known, int(staged), apart, room]
     arguments = [block, scale, rows, new, images, scaled, *sizes, *drops(block.dtype)]
     kernel((batch, 1, 1), (THREADS, 1, 1), arguments, shared_mem=all_rows if staged else least)

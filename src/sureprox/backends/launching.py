@@ -1,6 +1,7 @@
 """Launching a CUDA kernel from Python in microseconds."""
 
 import ctypes
+import os
 import struct
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -16,7 +17,7 @@ NO_CONTEXT = 201  # CUDA_ERROR_INVALID_CONTEXT: nothing of this thread has used 
 def _driver() -> Any:
     """cuLaunchKernel of CUDA's driver."""
     number, address = ctypes.c_uint, ctypes.c_void_p
-    launch = ctypes.CDLL("libcuda.so.1").cuLaunchKernel
+    launch = ctypes.CDLL("nvcuda.dll" if os.name == "nt" else "libcuda.so.1").cuLaunchKernel
     launch.argtypes = [address, *[number] * 7, address, address, address]
     launch.restype = ctypes.c_int
     return launch
@@ -31,17 +32,20 @@ def words(arguments: Sequence[Any]) -> list[int]:
         elif isinstance(value, float):
             found.append(struct.unpack("<Q", struct.pack("<d", value))[0])
         else:
-            found.append(value & 0xFFFFFFFFFFFFFFFF)
+            found.append(int(value) & 0xFFFFFFFFFFFFFFFF)
     return found
 
 
 def launcher(made: Any, device: int) -> Callable[..., None]:
     """What launches a kernel compiled by `torch.cuda._compile_kernel`, as that does it, but ten times as fast."""
     function = made.func
+    _driver()  # found now, or no kernel is
 
     def launch(
         grid: tuple[int, int, int], block: tuple[int, int, int], arguments: Sequence[Any], shared_mem: int = 0
     ) -> None:
+        if any(isinstance(value, Tensor) and value.get_device() != device for value in arguments):
+            raise ValueError(f"a kernel of CUDA device {device} was given a tensor that is elsewhere; move it there")
         values = (ctypes.c_uint64 * len(arguments))(*words(arguments))
         first = ctypes.addressof(values)
         places = (ctypes.c_void_p * len(arguments))(*range(first, first + 8 * len(arguments), 8))

@@ -11,7 +11,7 @@
 #define SHARED_BYTES(name) extern __shared__ __align__(16) unsigned char name[];
 #endif
 
-constexpr int THREADS = 256, SIDE = 16, WARP = 32, LARGEST = 224, HELD = LARGEST / WARP;
+constexpr int THREADS = 256, SIDE = 16, WARP = 32, WIDEST = 224, HELD = WIDEST / WARP;
 
 // Entry (i, k), k <= i, of a symmetric or lower triangular matrix, row after row
 __device__ __forceinline__ int at(int i, int k) { return i * (i + 1) / 2 + k; }
@@ -81,17 +81,17 @@ __device__ double product(const double* G, const double* v, int j, int width) {
 }
 
 // gram (batch, width, width), x, g, lam, pull, limit (batch, width), on (batch, width) -> z (batch, width): zero outside
-// S, not a number where some A_S has no full rank or more than `most` columns, most <= LARGEST. Shared memory holds
-// 3 width + most (most + 1) / 2 doubles and 2 width whole numbers.
+// S, not a number where some A_S has no full rank. width <= WIDEST; shared memory holds 3 width + width (width + 1) / 2
+// doubles and 2 width whole numbers.
 extern "C" __global__ void __launch_bounds__(THREADS)
 active_set(const double* gram, const double* x, const double* g, const double* lam, const double* pull,
-           const double* limit, const unsigned char* on, double* z, int width, int most, int rounds) {
+           const double* limit, const unsigned char* on, double* z, int width, int rounds) {
     SHARED_BYTES(raw)
     double* d = reinterpret_cast<double*>(raw);
     double* right = d + width;
     double* drawn = right + width;  // pull, as it is now
     double* L = drawn + width;
-    int* inside = reinterpret_cast<int*>(L + most * (most + 1) / 2);
+    int* inside = reinterpret_cast<int*>(L + width * (width + 1) / 2);
     int* chosen = inside + width;
     __shared__ int size, changed;
     const long long first = (long long)blockIdx.x * width;
@@ -108,16 +108,12 @@ active_set(const double* gram, const double* x, const double* g, const double* l
         for (int j = threadIdx.x; j < width; j += THREADS) d[j] = inside[j] ? 0. : x[first + j];
         __syncthreads();
         const int count = size;
-        bool possible = count <= most;
-        if (possible) {
-            for (int i = threadIdx.x; i < count; i += THREADS)
-                right[i] = product(G, d, chosen[i], width) + drawn[chosen[i]] - g[first + chosen[i]];
-            for (int i = threadIdx.x / SIDE; i < count; i += SIDE)
-                for (int k = threadIdx.x % SIDE; k <= i; k += SIDE)
-                    L[at(i, k)] = G[(long long)chosen[i] * width + chosen[k]];
-            possible = factorized(L, count);
-        }
-        if (!possible) {
+        for (int i = threadIdx.x; i < count; i += THREADS)
+            right[i] = product(G, d, chosen[i], width) + drawn[chosen[i]] - g[first + chosen[i]];
+        for (int i = threadIdx.x / SIDE; i < count; i += SIDE)
+            for (int k = threadIdx.x % SIDE; k <= i; k += SIDE)
+                L[at(i, k)] = G[(long long)chosen[i] * width + chosen[k]];
+        if (!factorized(L, count)) {
             for (int j = threadIdx.x; j < width; j += THREADS) z[first + j] = sqrt(-1.);  // not a number
             return;
         }

@@ -55,7 +55,8 @@ def solve(
     ] = True,
     cheap: Annotated[bool, typer.Option("--cheap", help="A cheaper guarantee: one method at a time.")] = False,
     polish: Annotated[
-        bool, typer.Option("--polish/--no-polish", help="End LASSO problems as soon as the signs are known, or not.")
+        bool,
+        typer.Option("--polish/--no-polish", help="End LASSO problems as soon as the support is nearly known, or not."),
     ] = True,
     device: Device = "auto",
     dtype: Dtype = "auto",

@@ -23,7 +23,7 @@ class Track(StrEnum):
     FISTA = "fista"
     RESTARTED = "restarted fista"
     PATH = "path"  # no iteration was needed, see sureprox.path
-    POLISH = "polish"  # the signs were known, see sureprox.polish
+    POLISH = "polish"  # the support was nearly known, see sureprox.polish
 
 
 TRACKS = tuple(Track)
