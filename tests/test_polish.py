@@ -378,14 +378,14 @@ def test_the_iteration_limit_holds():
 
 
 class Attempts:
-    """Stands in for `polished`: counts, and returns x itself unless told to help."""
+    """Stands in for `polished`: counts, and returns a worse point than x unless told to help."""
 
     def __init__(self, *, help=False):
         self.help, self.made = help, []
 
     def __call__(self, problem, x, g, rows):
         self.made.append((problem.dtype, (x != 0).sum(1), rows.tolist()))
-        return polished(problem, x, g, rows) if self.help else x.double()
+        return polished(problem, x, g, rows) if self.help else 1.5 * x.double()
 
     def costs(self, n):
         return [int(_width(k, n)) ** 2 + MEASURED * n for _, sizes, _ in self.made for k in sizes]
@@ -435,7 +435,7 @@ def test_a_second_attempt_follows_for_those_that_failed(monkeypatch):
         def __call__(self, problem, x, g, rows):
             tried = super().__call__(problem, x, g, rows)
             fails = (rows % 2 == 0) & (len(self.made) == 1)
-            return torch.where(fails.unsqueeze(1), x.double(), tried)
+            return torch.where(fails.unsqueeze(1), (1 + 1e-3) * x.double(), tried)
 
     attempts = Half(help=True)
     monkeypatch.setattr("sureprox.run.polished", attempts)
@@ -445,6 +445,20 @@ def test_a_second_attempt_follows_for_those_that_failed(monkeypatch):
     assert {*solution.track} == {Track.POLISH}
     assert [rows for *_, rows in attempts.made] == [[*range(8)], [0, 2, 4, 6]]
     assert solution.iterations.tolist() == [20] * 8
+
+
+def test_what_cannot_be_computed_is_not_tried_twice(monkeypatch):
+    """As `polished` says by returning x itself."""
+
+    class Stuck(Attempts):
+        def __call__(self, problem, x, g, rows):
+            super().__call__(problem, x, g, rows)
+            return x.double()
+
+    attempts = Stuck()
+    monkeypatch.setattr("sureprox.run.polished", attempts)
+    sp.solve(random_problem("lasso", batch=2, m=40, n=60, ratio=0.3), FAST, max_iter=20, check_every=20)
+    assert len(attempts.made) == 1
 
 
 def test_who_stalls_in_float32_is_tried_whatever_it_costs(monkeypatch):
