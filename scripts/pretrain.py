@@ -85,7 +85,7 @@ def require_fast(event: Event) -> None:
         raise SystemExit("the fast path does not work here")
 
 
-def install(run: Path, name: str) -> None:
+def install(run: Path, name: str, log: str = "log.jsonl") -> None:
     """Copy the weights and the card into the package, the log into records/."""
     for suffix in (".safetensors", ".json"):
         target = (PRETRAINED / name).with_name(Path(name).name + suffix)
@@ -94,9 +94,9 @@ def install(run: Path, name: str) -> None:
     if name in NOTES:
         card = json.loads(target.read_text())
         target.write_text(json.dumps(card | {"notes": NOTES[name]}, indent=2, sort_keys=True) + "\n")
-    log = LOGS / f"{name}.jsonl"
-    log.parent.mkdir(parents=True, exist_ok=True)
-    log.write_text(thinned((run / "log.jsonl").read_text()))
+    kept = LOGS / f"{name}{Path(log).suffix}"
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    kept.write_text(thinned((run / log).read_text()))
 
 
 def thinned(log: str) -> str:

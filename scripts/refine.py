@@ -28,6 +28,7 @@ LOOKED_AT = tuple(range(20, 37, 4))  # iterations
 POOL, BATCH = 512, 64  # problems with known F*, and how many of them a step sees
 WARM = 10  # steps until the full rate, which then falls linearly to a tenth
 SMALLEST = 1e-12  # relative gap that F* is known to
+LOG = "steps.log"  # not the log of a training run, which `sureprox report` would draw
 
 
 def loss_of(optimizer: LearnedOptimizer[Any], exact: Problem, x0: Tensor, best: Tensor, generator: Any) -> Tensor:
@@ -83,7 +84,7 @@ def main() -> None:
         run.mkdir(parents=True, exist_ok=True)
         optimizer, card = sp.load(options.base), read_card(options.base)
         family = FAMILIES[card.family["name"]](**{k: v for k, v in card.family.items() if k != "name"})
-        refined(optimizer, family, options.steps, options.rate, options.seed, run / "log.jsonl")
+        refined(optimizer, family, options.steps, options.rate, options.seed, run / LOG)
         last = (
             f"then {options.steps} steps of {BATCH} problems on the logarithm of the mean relative gap at iterations "
             f"{LOOKED_AT[0]} to {LOOKED_AT[-1]}, rate {options.rate:g}, seed {options.seed}, problems and starts as "
@@ -94,7 +95,7 @@ def main() -> None:
         metrics = {name: value for name, value in card.metrics.items() if name == "batches"}
         save(optimizer, run / "model", **about, metrics=metrics, notes=notes)
     if options.install:
-        install(run, options.name)
+        install(run, options.name, LOG)
 
 
 if __name__ == "__main__":

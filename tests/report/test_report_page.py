@@ -234,3 +234,20 @@ def test_a_long_log_keeps_its_first_and_best_validation(tmp_path: Path) -> None:
     assert len(chart["grids"][training["grid"]]) == 200
     assert validation["values"]["loss"] == [None, 0.75]
     assert (chart["grids"][best["grid"]], best["values"]["loss"]) == ([1000], [0.75])
+
+
+def test_the_records_of_this_repository_make_a_page() -> None:
+    records = Path(__file__).parents[2] / "records"
+    found = gather([records])
+    assert {run.directory.name for run in found.reproductions} == {"full"}
+    seen = Page(page(found))
+    assert [name for name in seen.ids if name in SECTIONS] == SECTIONS
+    assert len(seen.charts) > 40  # seventeen figures, the battery's profiles, training runs
+
+
+def test_copies_in_built_documentation_are_left_out(tmp_path: Path) -> None:
+    write_all(tmp_path / "records")
+    write_log(tmp_path / "out" / "docs" / "_downloads" / "0123" / "run.jsonl")
+    found = gather([tmp_path])
+    assert not [path for path in found.files if "_downloads" in path.parts]
+    assert len(found.trainings) == 1

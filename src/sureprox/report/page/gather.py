@@ -97,12 +97,13 @@ def fingerprint(path: Path) -> str:
 
 
 def _below(directories: Sequence[Path]) -> list[Path]:
-    """Every file once, however the directories overlap."""
+    """Every file once, however the directories overlap; not the copies that built documentation offers to download."""
     found: dict[Path, Path] = {}
     for directory in directories:
         for pattern in ("*.json", "*.jsonl"):
             for path in sorted(directory.rglob(pattern)):
-                found.setdefault(path.resolve(), path)
+                if "_downloads" not in path.parts:
+                    found.setdefault(path.resolve(), path)
     return list(found.values())
 
 
