@@ -58,7 +58,7 @@ def alone(optimizer: Optimizer[Any], problem: Problem, exact: Problem, x0: Tenso
     for name, count in (("median", int(hit.median())), ("all", int(hit.max()))):
 
         def steps(count: int = count) -> None:
-            for _ in sp.iterate(problem, optimizer, optimizer.init(problem, x0, step_size=step_size), count):
+            for _ in sp.iterate(problem, optimizer, state, count):
                 pass
 
         times = [seconds(steps, problem.device) for _ in range(ROUNDS)]
