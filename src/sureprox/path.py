@@ -3,7 +3,8 @@
 import torch
 from torch import Tensor
 
-from sureprox.problems import L1, LeastSquares, Problem
+from sureprox.problems import LeastSquares, Problem
+from sureprox.problems.problem import lasso_parts
 from sureprox.types import Vectors
 
 WIDEST = 48  # coordinates: up to here the path is followed before a network would have taken its first steps
@@ -14,10 +15,7 @@ SIGNS = torch.tensor([0.0, 1.0, -1.0])  # of a coordinate that has left S, joine
 
 def has_short_path(problem: Problem) -> bool:
     """Whether `followed_path` applies and pays: least squares, an L1 penalty, few coordinates, a CPU."""
-    f = problem.f
-    if type(problem) is not Problem or type(f) is not LeastSquares or type(problem.r) is not L1:
-        return False
-    return problem.n <= WIDEST and f.copies == 1 and problem.device.type == "cpu"
+    return lasso_parts(problem) is not None and problem.n <= WIDEST and problem.device.type == "cpu"
 
 
 @torch.no_grad()

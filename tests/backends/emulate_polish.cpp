@@ -18,8 +18,7 @@ static void one_thread() {
 }
 
 extern "C" void run(const double* gram, const double* x, const double* g, const double* lam, const double* pull,
-                    const double* limit, const unsigned char* on, double* z, int width, int rounds,
-                    int batch) {
+                    const double* limit, const unsigned char* on, double* z, int width, int rounds, int batch) {
     arguments = {gram, x, g, lam, pull, limit, on, z, width, rounds};
     kernel = one_thread;
     launch(batch);

@@ -4,6 +4,7 @@ import ctypes
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 import torch
 
 from sureprox.backends import cuda
-from sureprox.backends.krylov import MOST_MEMORY
+from sureprox.backends.krylov import MEMORY
 
 
 def emulated(file: str, macros: Mapping[str, int], directory: Path) -> ctypes.CDLL:
@@ -27,6 +28,16 @@ def emulated(file: str, macros: Mapping[str, int], directory: Path) -> ctypes.CD
     )
     assert made.returncode == 0, made.stderr
     return ctypes.CDLL(str(library))
+
+
+def emulated_for(file: str, directories: pytest.TempPathFactory) -> Callable[..., ctypes.CDLL]:
+    """What gives the library of `file` for compile-time numbers, each compiled once."""
+
+    @cache
+    def library(macros: cuda.Macros) -> ctypes.CDLL:
+        return emulated(file, dict(macros), directories.mktemp("kernel"))
+
+    return library
 
 
 def run(library: ctypes.CDLL, shared_memory: int, *arguments: Any) -> None:
@@ -45,9 +56,9 @@ def emulated_gram_schmidt(directory: Path) -> Callable[..., Any]:
     library = emulated("emulate_orthonormal.cpp", {}, directory)
 
     def launch(grid, block, arguments, shared_mem):
-        assert shared_mem <= MOST_MEMORY
-        *tensors, size, count, known, staged, apart, room, first, second = arguments
+        assert shared_mem == MEMORY
+        *tensors, size, count, known, apart, room, first, second = arguments
         drops = (ctypes.c_double(first), ctypes.c_double(second))
-        run(library, shared_mem, *map(pointer, tensors), size, count, known, staged, apart, room, *drops, grid[0])
+        run(library, shared_mem, *map(pointer, tensors), size, count, known, apart, room, *drops, grid[0])
 
     return launch

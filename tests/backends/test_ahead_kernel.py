@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from emulation import emulated, emulated_gram_schmidt, pointer
+from emulation import emulated_for, emulated_gram_schmidt, pointer
 
 import sureprox as sp
 from sureprox.backends import cuda
@@ -16,14 +16,7 @@ from sureprox.problems.stacked import Stacked
 
 @pytest.fixture(scope="module")
 def kernels(tmp_path_factory):
-    made = {}
-
-    def kernel(macros):
-        if macros not in made:
-            made[macros] = emulated("emulate_ahead.cpp", dict(macros), tmp_path_factory.mktemp("kernel"))
-        return made[macros]
-
-    return kernel
+    return emulated_for("emulate_ahead.cpp", tmp_path_factory)
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from emulation import emulated, pointer, run
+from emulation import emulated_for, pointer, run
 
 import sureprox as sp
 from sureprox.backends import cuda
@@ -14,14 +14,7 @@ NAMES = ("objective", "gap", "kkt", "grad")
 
 @pytest.fixture(scope="module")
 def kernels(tmp_path_factory):
-    made = {}
-
-    def kernel(macros):
-        if macros not in made:
-            made[macros] = emulated("emulate_certificate.cpp", dict(macros), tmp_path_factory.mktemp("kernel"))
-        return made[macros]
-
-    return kernel
+    return emulated_for("emulate_certificate.cpp", tmp_path_factory)
 
 
 @pytest.fixture

@@ -88,7 +88,7 @@ def test_certificates_from_one_read(batch, m, n, dtype):
             assert torch.equal(value, getattr(again, name))  # what changes is a race
 
 
-@pytest.mark.parametrize(("batch", "m", "width"), [(300, 250, 90), (5, 400, 160), (40, 30, 7), (150, 600, 224)])
+@pytest.mark.parametrize(("batch", "m", "width"), [(300, 250, 90), (5, 400, 160), (40, 30, 7), (150, 600, 160)])
 def test_active_sets_in_one_kernel(batch, m, width):
     generator = torch.Generator("cuda").manual_seed(width)
     A, x = drawn(generator, batch, m, width).double(), drawn(generator, batch, width).double()

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from emulation import emulated, pointer
+from emulation import emulated_for, pointer
 
 from sureprox.backends import cuda, normal
 from sureprox.backends.normal import NormalLeastSquares, faster, normal_map
@@ -11,14 +11,7 @@ from sureprox.problems import L1, LeastSquares, Problem
 
 @pytest.fixture(scope="module")
 def kernels(tmp_path_factory):
-    made = {}
-
-    def kernel(macros):
-        if macros not in made:
-            made[macros] = emulated("emulate_normal.cpp", dict(macros), tmp_path_factory.mktemp("kernel"))
-        return made[macros]
-
-    return kernel
+    return emulated_for("emulate_normal.cpp", tmp_path_factory)
 
 
 def instances(batch: int, m: int, n: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:

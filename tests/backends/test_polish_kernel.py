@@ -56,7 +56,7 @@ def test_emulated_kernel_is_the_active_set_method(on_cpu, batch, m, width, share
 
 
 def test_many_candidates(on_cpu):
-    given = drawn(1, 500, WIDEST, seed=5, share=1.0, lam=0.5)  # all of them stay in the support
+    given = drawn(1, 500, WIDEST, seed=5, share=1.0, lam=0.5)  # all of them in the support
     torch.testing.assert_close(launch_active_set(given), given.active_set(), rtol=1e-9, atol=1e-10)
 
 

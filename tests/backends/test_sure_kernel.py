@@ -5,7 +5,7 @@ from dataclasses import fields, replace
 
 import pytest
 import torch
-from emulation import emulated
+from emulation import emulated_for
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from sureprox.backends import cuda, cuda_sure, stepper
@@ -22,14 +22,7 @@ CPU = torch.device("cpu")
 
 @pytest.fixture(scope="module")
 def kernels(tmp_path_factory):
-    made = {}
-
-    def kernel(macros):
-        if macros not in made:
-            made[macros] = emulated("emulate_sure.cpp", dict(macros), tmp_path_factory.mktemp("kernel"))
-        return made[macros]
-
-    return kernel
+    return emulated_for("emulate_sure.cpp", tmp_path_factory)
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ from torch import Tensor
 
 from sureprox.backends import cuda
 from sureprox.fast import offer
-from sureprox.problems import L1, LeastSquares, Problem
-from sureprox.problems.problem import Certificate
+from sureprox.problems import Problem
+from sureprox.problems.problem import Certificate, lasso_parts
 
 THREADS, WARPS, NUMBERS = 256, 8, 3  # as in certificate.cu
 MOST_COLUMNS = 512  # beyond, x and the gradient no longer fit into the registers of a warp
@@ -46,9 +46,10 @@ def fits(A: Tensor) -> bool:
 
 def quick_certificate(problem: Problem, x: Tensor) -> Certificate | None:
     """`Problem.quick_certificate` where the kernel is made for the problem."""
-    f, r = problem.f, problem.r
-    if type(problem) is not Problem or type(f) is not LeastSquares or type(r) is not L1 or f.copies > 1:
+    parts = lasso_parts(problem)
+    if parts is None:
         return None
+    f, r = parts
     n, device = problem.n, f.A.device
     if device.type != "cuda" or not fits(f.A) or not cuda.usable(device, torch.float32, shared_memory(n)):
         return None

@@ -8,7 +8,7 @@ from torch import Tensor
 from sureprox.backends import cuda
 from sureprox.optimizers.base import State
 from sureprox.optimizers.certified import Ahead, Certified, CertifiedState
-from sureprox.problems import L1, LeastSquares, Problem
+from sureprox.problems.problem import lasso_parts
 from sureprox.problems.stacked import Stacked
 
 THREADS = 256  # as in tracks.cu and judge.cu
@@ -125,12 +125,11 @@ class QuickStack(Stacked):
 
 def quick_stack(stack: Stacked, optimizer: Certified) -> Stacked:
     """The same, ready for `QuickCertified` where the kernel is made for it."""
-    problem, r = stack.problem, stack.problem.r
-    if type(problem) is not Problem or type(problem.f) is not LeastSquares or type(r) is not L1:
-        return stack
-    if problem.shift is not None or not isinstance(optimizer, QuickCertified):
+    problem = stack.problem
+    parts = lasso_parts(problem)
+    if parts is None or problem.shift is not None or not isinstance(optimizer, QuickCertified):
         return stack
     sizes = stack.count, stack.count - optimizer.count, cuda.index(problem.device)
     if not all(cuda.can_build(*_build(*sizes, name)) for name in ("tracks", "judge")):
         return stack
-    return QuickStack(stack, r.lam.expand(problem.batch).contiguous())
+    return QuickStack(stack, parts[1].lam.expand(problem.batch).contiguous())

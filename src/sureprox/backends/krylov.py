@@ -10,21 +10,14 @@ from sureprox.problems.spectrum import drops, orthonormal, orthonormal_block
 
 THREADS, MOST, EARLIER = 256, 4, 64  # as in orthonormal.cu
 LONGEST = 2048
-SMALL = 4 * (EARLIER * MOST + MOST)
-MOST_MEMORY = 100_000  # bytes of shared memory: two blocks fit on a multiprocessor
+MEMORY = 4 * (EARLIER * MOST + MOST + MOST * LONGEST)
 
 
 def gram_schmidt(device: torch.device) -> Any:
     """The kernel of orthonormal.cu for this device; None where it cannot be built."""
-    if not cuda.usable(device, torch.float32, SMALL + 4 * MOST * LONGEST):
-        return None
-    build = ("orthonormal.cu", "orthonormal", (), cuda.index(device), room_for_rows(device))
-    return cuda.kernel(*build) if cuda.can_build(*build) else None
-
-
-def room_for_rows(device: torch.device) -> int:
-    """Bytes of shared memory within which earlier rows are kept there."""
-    return MOST_MEMORY if device.type == "cpu" else min(MOST_MEMORY, cuda.shared_memory(device))
+    build = ("orthonormal.cu", "orthonormal", (), cuda.index(device), MEMORY)
+    usable = cuda.usable(device, torch.float32, MEMORY) and cuda.can_build(*build)
+    return cuda.kernel(*build) if usable else None
 
 
 @orthonormal_block.register_kernel("cuda")
@@ -61,8 +54,5 @@ def run(
     batch, room = rows.shape[0], rows.stride(0)
     count, size = block.shape[1:]
     apart = 0 if block.shape[0] == 1 else block.stride(0)
-    least, all_rows = SMALL + 4 * count * size, SMALL + 4 * (count + known) * size
-    staged = all_rows <= room_for_rows(rows.device) and new.numel() > 0
-    sizes = [size, count, known, int(staged), apart, room]
-    arguments = [block, scale, rows, new, images, scaled, *sizes, *drops(block.dtype)]
-    kernel((batch, 1, 1), (THREADS, 1, 1), arguments, shared_mem=all_rows if staged else least)
+    arguments = [block, scale, rows, new, images, scaled, size, count, known, apart, room, *drops(block.dtype)]
+    kernel((batch, 1, 1), (THREADS, 1, 1), arguments, shared_mem=MEMORY)

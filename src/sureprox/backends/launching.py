@@ -1,4 +1,4 @@
-"""Launching a CUDA kernel from Python in microseconds."""
+"""Launching a CUDA kernel from Python without detours."""
 
 import ctypes
 import os
@@ -37,7 +37,7 @@ def words(arguments: Sequence[Any]) -> list[int]:
 
 
 def launcher(made: Any, device: int) -> Callable[..., None]:
-    """What launches a kernel compiled by `torch.cuda._compile_kernel`, as that does it, but ten times as fast."""
+    """What launches a kernel compiled by `torch.cuda._compile_kernel`, as that does it, with less Python in between."""
     function = made.func
     _driver()  # found now, or no kernel is
 

@@ -55,11 +55,9 @@ __device__ void project(float* v, const float* E, Small& s, int size, int count,
 // the one before, `known` rows of `size` -> out: the new rows, as far from each other as earlier.
 // Where these are not null: scale (batch), by which block is divided if it was made from known rows; images, like out,
 // what is then given; scaled (batch, count, size), the new rows divided by scale. Without out nothing else is made.
-// Shared memory holds a `Small`, the block, and, if they are `staged`, the earlier rows.
 extern "C" __global__ void __launch_bounds__(THREADS)
 orthonormal(const float* block, const float* scale, const float* earlier, float* out, float* images, float* scaled,
-            int size, int count, int known, int staged, int apart, int room, double first_drop,
-            double second_drop) {
+            int size, int count, int known, int apart, int room, double first_drop, double second_drop) {
     SHARED_BYTES(raw)
     Small& s = *reinterpret_cast<Small*>(raw);
     float* v = reinterpret_cast<float*>(raw + sizeof(Small));
@@ -70,12 +68,6 @@ orthonormal(const float* block, const float* scale, const float* earlier, float*
         v[entry] = block[instance * apart + entry] / of_block;
         if (images != nullptr) images[instance * room + entry] = v[entry];
     }
-    const float* rows = earlier + instance * room;
-    if (staged) {
-        float* here = v + size * count;
-        for (int entry = threadIdx.x; entry < known * size; entry += THREADS) here[entry] = rows[entry];
-        rows = here;
-    }
     __syncthreads();
     if (out == nullptr) return;
     for (int round = 0; round < 2; ++round) {
@@ -85,7 +77,7 @@ orthonormal(const float* block, const float* scale, const float* earlier, float*
         }
         __syncthreads();
         if (known > 0)
-            for (int time = 0; time < 2; ++time) project(v, rows, s, size, count, known);
+            for (int time = 0; time < 2; ++time) project(v, earlier + instance * room, s, size, count, known);
         for (int k = 0; k < count; ++k) {
             for (int time = 0; time < 2 && k > 0; ++time) {
                 if (warp < k) {

@@ -221,6 +221,17 @@ def _grad(f: Smooth, y: Vectors, z: Rows) -> Vectors:
     return f.grad_at(z) if isinstance(f, LinearModel) else f.grad(y)
 
 
+def lasso_parts(problem: Problem) -> tuple[LeastSquares, L1] | None:
+    """f and r of a LASSO problem, of exactly these classes and with a point for each instance; None of all others.
+
+    For code that computes with A, b and lam itself, and so must not meet classes that have changed what they mean.
+    """
+    f, r = problem.f, problem.r
+    if type(problem) is not Problem or type(f) is not LeastSquares or type(r) is not L1 or f.copies > 1:
+        return None
+    return f, r
+
+
 def lasso(A: Any, b: Any, lam: Any) -> Problem:
     """min_x 1/2 |A x - b|^2 + lam |x|_1 for every instance.
 
