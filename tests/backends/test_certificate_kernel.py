@@ -49,7 +49,7 @@ def seen(problem: Problem, x: torch.Tensor) -> dict[str, torch.Tensor]:
 def check(problem: Problem, x: torch.Tensor) -> None:
     exact, ours = problem.to(dtype=torch.float64).certificate(x), seen(problem, x)
     for name in NAMES:
-        torch.testing.assert_close(ours[name], getattr(exact, name), rtol=1e-12, atol=2e-13)
+        torch.testing.assert_close(ours[name], getattr(exact, name), rtol=1e-12, atol=1e-13)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
