@@ -7,12 +7,12 @@ from sureprox.backends import cuda
 from sureprox.fast import offer
 from sureprox.polish import ROUNDS, Candidates
 
-THREADS, WIDEST = 256, 160  # as in polish.cu
+THREADS, WIDEST = 256, 224  # as in polish.cu
 
 
 def shared_memory(width: int) -> int:
     """Bytes that a block needs for so many candidates."""
-    return 8 * width * (width + 4) + 8 * width
+    return 8 * (3 * width + width * (width + 1) // 2) + 8 * width
 
 
 def _build(device: torch.device) -> tuple[str, str, cuda.Macros, int, int]:

@@ -1,4 +1,4 @@
-"""The estimate of L with one read of A per step, on an NVIDIA GPU; on a CPU by the kernel of cpu_krylov.py."""
+"""The estimate of L on an NVIDIA GPU: from A'A where it is small, else one read of A per step; on a CPU cpu_krylov.py."""
 
 from typing import Any
 
@@ -8,6 +8,7 @@ from torch import Tensor
 from sureprox.backends import cpu_krylov
 from sureprox.backends.ahead import can_look_ahead, launch_ahead
 from sureprox.backends.krylov import gram_schmidt, run
+from sureprox.backends.largest import can_form, launch_largest
 from sureprox.fast import offer
 from sureprox.problems.linear import LinearMap
 from sureprox.problems.spectrum import SAFETY, largest_entry, ritz_value, starting_block
@@ -44,6 +45,8 @@ def largest_eigenvalue(linear: LinearMap, stack: Tensor) -> Tensor | None:
         return cpu_krylov.largest_eigenvalue(stack)
     if stack.shape[0] == 1 and stack.numel() <= SMALL and not torch.cuda.is_current_stream_capturing():
         return LinearMap(stack.cpu()).largest_eigenvalue(stack.cpu()).to(stack.device)
+    if can_form(stack):
+        return launch_largest(stack)
     wide_enough = min(stack.shape[1:]) >= STEPS * BLOCK
     kernel = gram_schmidt(stack.device) if wide_enough and can_look_ahead(stack, BLOCK) else None
     return None if kernel is None else block_lanczos(stack, kernel)

@@ -11,24 +11,26 @@
 #define SHARED_BYTES(name) extern __shared__ __align__(16) unsigned char name[];
 #endif
 
-constexpr int THREADS = 256, SIDE = 16, WARP = 32, WIDEST = 160, HELD = WIDEST / WARP;
+constexpr int THREADS = 256, SIDE = 16, WARP = 32, WIDEST = 224, HELD = WIDEST / WARP;
 
-// L (size, size), its rows `stride` apart, becomes the lower factor of itself, the diagonal inverted; whether that is
-// possible.
-__device__ bool factorized(double* L, int size, int stride) {
+// Entry (i, k), k <= i, of a symmetric or lower triangular matrix, row after row
+__device__ __forceinline__ int at(int i, int k) { return i * (i + 1) / 2 + k; }
+
+// L (size, size) becomes the lower factor of itself, the diagonal inverted; whether that is possible.
+__device__ bool factorized(double* L, int size) {
     const int row = threadIdx.x / SIDE, column = threadIdx.x % SIDE;
     for (int j = 0; j < size; ++j) {
         __syncthreads();
-        const double pivot = L[j * stride + j];
+        const double pivot = L[at(j, j)];
         if (!(pivot > 0.)) return false;  // all threads see the same
         const double inverse = 1. / sqrt(pivot);
         __syncthreads();
         for (int i = j + threadIdx.x; i < size; i += THREADS)
-            L[i * stride + j] = i == j ? inverse : L[i * stride + j] * inverse;
+            L[at(i, j)] = i == j ? inverse : L[at(i, j)] * inverse;
         __syncthreads();
         for (int i = j + 1 + row; i < size; i += SIDE) {
-            const double by = L[i * stride + j];
-            for (int k = j + 1 + column; k <= i; k += SIDE) L[i * stride + k] -= by * L[k * stride + j];
+            const double by = L[at(i, j)];
+            for (int k = j + 1 + column; k <= i; k += SIDE) L[at(i, k)] -= by * L[at(k, j)];
         }
     }
     __syncthreads();
@@ -36,7 +38,7 @@ __device__ bool factorized(double* L, int size, int stride) {
 }
 
 // right (size) becomes the solution of L L' d = right; by one warp, each lane with every 32nd number.
-__device__ void solve(const double* L, double* right, int size, int stride) {
+__device__ void solve(const double* L, double* right, int size) {
     const int lane = threadIdx.x % WARP;
     double mine[HELD];
 #pragma unroll
@@ -45,24 +47,24 @@ __device__ void solve(const double* L, double* right, int size, int stride) {
         double value = 0.;
 #pragma unroll
         for (int h = 0; h < HELD; ++h) value = h == j / WARP ? mine[h] : value;
-        value = __shfl_sync(0xffffffffu, value, j % WARP) * L[j * stride + j];
+        value = __shfl_sync(0xffffffffu, value, j % WARP) * L[at(j, j)];
 #pragma unroll
         for (int h = 0; h < HELD; ++h) {
             const int i = lane + WARP * h;
             if (i == j) mine[h] = value;
-            else if (i > j && i < size) mine[h] -= L[i * stride + j] * value;
+            else if (i > j && i < size) mine[h] -= L[at(i, j)] * value;
         }
     }
     for (int j = size - 1; j >= 0; --j) {
         double value = 0.;
 #pragma unroll
         for (int h = 0; h < HELD; ++h) value = h == j / WARP ? mine[h] : value;
-        value = __shfl_sync(0xffffffffu, value, j % WARP) * L[j * stride + j];
+        value = __shfl_sync(0xffffffffu, value, j % WARP) * L[at(j, j)];
 #pragma unroll
         for (int h = 0; h < HELD; ++h) {
             const int i = lane + WARP * h;
             if (i == j) mine[h] = value;
-            else if (i < j) mine[h] -= L[j * stride + i] * value;
+            else if (i < j) mine[h] -= L[at(j, i)] * value;
         }
     }
 #pragma unroll
@@ -79,8 +81,8 @@ __device__ double product(const double* G, const double* v, int j, int width) {
 }
 
 // gram (batch, width, width), x, g, lam, pull, limit (batch, width), on (batch, width) -> z (batch, width): zero outside
-// S, not a number where some A_S has no full rank. width <= WIDEST; shared memory holds width (width + 4) doubles and
-// 2 width whole numbers.
+// S, not a number where some A_S has no full rank. width <= WIDEST; shared memory holds 3 width + width (width + 1) / 2
+// doubles and 2 width whole numbers.
 extern "C" __global__ void __launch_bounds__(THREADS)
 active_set(const double* gram, const double* x, const double* g, const double* lam, const double* pull,
            const double* limit, const unsigned char* on, double* z, int width, int rounds) {
@@ -89,7 +91,7 @@ active_set(const double* gram, const double* x, const double* g, const double* l
     double* right = d + width;
     double* drawn = right + width;  // pull, as it is now
     double* L = drawn + width;
-    int* inside = reinterpret_cast<int*>(L + width * (width + 1));
+    int* inside = reinterpret_cast<int*>(L + width * (width + 1) / 2);
     int* chosen = inside + width;
     __shared__ int size, changed;
     const long long first = (long long)blockIdx.x * width;
@@ -105,18 +107,17 @@ active_set(const double* gram, const double* x, const double* g, const double* l
         }
         for (int j = threadIdx.x; j < width; j += THREADS) d[j] = inside[j] ? 0. : x[first + j];
         __syncthreads();
-        const int count = size, stride = count + 1;
+        const int count = size;
         for (int i = threadIdx.x; i < count; i += THREADS)
             right[i] = product(G, d, chosen[i], width) + drawn[chosen[i]] - g[first + chosen[i]];
-        for (int entry = threadIdx.x; entry < count * count; entry += THREADS) {
-            const int i = entry / count, k = entry % count;
-            L[i * stride + k] = G[(long long)chosen[i] * width + chosen[k]];
-        }
-        if (!factorized(L, count, stride)) {
+        for (int i = threadIdx.x / SIDE; i < count; i += SIDE)
+            for (int k = threadIdx.x % SIDE; k <= i; k += SIDE)
+                L[at(i, k)] = G[(long long)chosen[i] * width + chosen[k]];
+        if (!factorized(L, count)) {
             for (int j = threadIdx.x; j < width; j += THREADS) z[first + j] = sqrt(-1.);  // not a number
             return;
         }
-        if (threadIdx.x < WARP) solve(L, right, count, stride);
+        if (threadIdx.x < WARP) solve(L, right, count);
         __syncthreads();
         for (int j = threadIdx.x; j < width; j += THREADS) d[j] = -d[j];
         __syncthreads();
