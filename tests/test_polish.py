@@ -10,7 +10,7 @@ import sureprox as sp
 from helpers import F64, normal, random_problem, with_ratio
 from polish_cases import EVERY, PROBLEMS
 from sureprox.optimizers import FISTA
-from sureprox.polish import ROUNDS, can_polish, polished
+from sureprox.polish import ROUNDS, _even_parts, can_polish, polished
 from sureprox.problems import LeastSquares, Zero
 from sureprox.stopping import StoppingRule
 
@@ -127,6 +127,16 @@ def test_all_coordinates_free():
     torch.testing.assert_close(x, torch.linalg.lstsq(A, b.unsqueeze(2)).solution[:, :, 0], rtol=1e-9, atol=1e-11)
 
 
+@EVERY
+@pytest.mark.parametrize("room", [1, 2**20])
+def test_as_on_a_gpu_instances_are_taken_as_they_come(problem, room, monkeypatch):
+    start = corrupted(sp.reference(problem, 1e-12).x, 2, 1, 0)
+    start[0] = 1.0  # more coordinates than rows, in most of the problems: stays
+    sorted_first = point(problem, start)
+    monkeypatch.setattr("sureprox.polish._sorted_parts", lambda width, m, _: _even_parts(width, m, room))
+    torch.testing.assert_close(point(problem, start), sorted_first, rtol=1e-9, atol=1e-11)
+
+
 @pytest.mark.parametrize("most", [1, 3, ROUNDS])
 def test_the_number_of_systems_is_bounded(most, monkeypatch):
     factored, cholesky = [], torch.linalg.cholesky_ex
@@ -137,7 +147,7 @@ def test_the_number_of_systems_is_bounded(most, monkeypatch):
 
     monkeypatch.setattr("sureprox.polish.ROUNDS", most)
     monkeypatch.setattr(torch.linalg, "cholesky_ex", counted)
-    monkeypatch.setattr("sureprox.polish._parts", lambda order, widths, *_: [(order, widths[0])])
+    monkeypatch.setattr("sureprox.polish._sorted_parts", lambda width, *_: [(slice(None), int(width.max()))])
     problem = random_problem("lasso", batch=5, m=40, n=60, ratio=0.1)
     best = sp.reference(problem, 1e-13).x
     start = torch.cat([best[:2], corrupted(best, 3, 2, 1)[2:]])

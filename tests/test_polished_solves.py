@@ -278,7 +278,7 @@ def test_a_point_that_passes_but_lies_above_the_best_one_is_not_taken():
     problem = LassoFamily(m=20, n=60, nonzeros=4).sample(2, torch.Generator().manual_seed(3), torch.float64)
     best = sp.reference(problem).x
     rule = StoppingRule(problem, torch.zeros_like(best), 1e-2)
-    run = Run(problem, FISTA(), best, torch.full((2,), 10), rule, ())
+    run = Run(problem, FISTA(), best, rule.measure(best), 10, rule, ())
     worse, rows, everyone = best * 1.0001, torch.arange(2), torch.ones(2, dtype=torch.bool)
     assert rule.measure(worse).converged.all()
     run.take(rows, worse, rule, everyone, Track.POLISH)

@@ -38,33 +38,48 @@ def polished(problem: Problem, x: Vectors, g: Vectors, rows: Tensor | None = Non
     active set method, which is Newton's on x = prox(x - g). It ends when nothing changes, or after ROUNDS systems.
 
     The candidates for S are its first coordinates and, an eighth as many, those outside with the largest |g_j| / lam_j
-    (`_width`): A is read once, to gather their columns. Whether another one should have joined, and what the point is
+    (`widths`): A is read once, to gather their columns. Whether another one should have joined, and what the point is
     worth, a certificate has to say; a second call, with the point and the gradient it has seen, then corrects the
     candidates, and gives the digits back that forming G has cost.
 
     Each instance alone; x itself where S is larger than m, or where some A_S has no full rank.
     """
-    f = problem.f
-    assert isinstance(f, LeastSquares)
     if rows is None:
         rows = torch.arange(problem.batch, device=problem.device)
-    values, ranked, size = _ranked(problem, x, g, rows)
-    width = torch.where(size <= f.m, _width(size, problem.n), 0)
-    widths, order = width.sort(descending=True, stable=True)
-    cpu = problem.device.type == "cpu"
-    most, share = (CHUNK, 8) if cpu else (16 * CHUNK, 2)  # a GPU has more of it, and wants more at a time
-    room = min(most, max(f.A.numel() // share, 2 * problem.batch * (f.m + problem.n)))
-    found = values[0].clone()
-    for part, widest in _parts(order, widths.tolist(), f.m, room, 2 if cpu else problem.n):
-        chosen, place = ranked[part][:, :widest], torch.arange(widest, device=part.device)
-        mine = values[:, part].gather(2, chosen.expand(len(values), -1, -1))
-        on, allowed = place < size[part].unsqueeze(1), place < width[part].unsqueeze(1)
-        x, g, lam, pull = mine
-        limit = (lam * (1 + SLACK)).masked_fill(~allowed, torch.inf)
-        z = Candidates(_gram(f.A, rows[part], chosen), x, g, lam, pull, limit, on).active_set()
-        old, solved = found[part], torch.isfinite(z).all(1, keepdim=True)
-        found[part] = torch.where(solved, torch.zeros_like(old).scatter(1, chosen, z), old)
-    return found if problem.shift is None else found - problem.shift[rows]
+    return Attempt(problem, x, g, rows).points()
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """What `polished` is given."""
+
+    problem: Problem
+    x: Vectors
+    g: Vectors
+    rows: Tensor
+
+    @fast_where_possible
+    def points(self) -> Tensor:
+        """See `polished`."""
+        problem, rows, f = self.problem, self.rows, self.problem.f
+        assert isinstance(f, LeastSquares)
+        values, ranked, size = _ranked(problem, self.x, self.g, rows)
+        width = widths(size, f.m, problem.n)
+        cpu = problem.device.type == "cpu"
+        most, share = (CHUNK, 8) if cpu else (16 * CHUNK, 2)  # a GPU has more of it, and wants more at a time
+        room = min(most, max(f.A.numel() // share, 2 * problem.batch * (f.m + problem.n)))
+        found = values[0].clone()
+        for part, widest in _sorted_parts(width, f.m, room) if cpu else _even_parts(width, f.m, room):
+            chosen, place = ranked[part][:, :widest], torch.arange(widest, device=width.device)
+            x, g, lam, pull = values[:, part].gather(2, chosen.expand(len(values), -1, -1))
+            few, many = size[part].unsqueeze(1), width[part].unsqueeze(1)
+            allowed = place < many
+            limit = (lam * (1 + SLACK)).masked_fill(~allowed, torch.inf)
+            on = (place < few) & allowed
+            z = Candidates(_gram(f.A, rows[part], chosen), x, g, lam, pull, limit, on).active_set()
+            old, solved = found[part], torch.isfinite(z).all(1, keepdim=True) & (many > 0)
+            found[part] = torch.where(solved, torch.zeros_like(old).scatter(1, chosen, z), old)
+        return found if problem.shift is None else found - problem.shift[rows]
 
 
 def _ranked(problem: Problem, x: Vectors, g: Vectors, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -77,24 +92,44 @@ def _ranked(problem: Problem, x: Vectors, g: Vectors, rows: Tensor) -> tuple[Ten
     return values, score.sort(dim=1, descending=True, stable=True).indices, inside.sum(1)
 
 
+def widths(size: Tensor, m: int, n: int) -> Tensor:
+    """How many candidates an instance with `size` coordinates in S has: none if these are more than m."""
+    return torch.where(size <= m, _width(size, n), 0)
+
+
 def _width(size: Tensor, n: int) -> Tensor:
-    """How many candidates an instance with `size` coordinates in S has: so many, an eighth more, and 8."""
+    """So many, an eighth more, and 8."""
     return (size + size // 8 + 8).clamp(max=n)
 
 
-def _parts(order: Tensor, widths: list[int], m: int, room: int, ratio: int) -> list[tuple[Tensor, int]]:
-    """Instances to be solved together, and the width they share: as many as have `room`, within a factor `ratio`.
+def _sorted_parts(width: Tensor, m: int, room: int) -> list[tuple[Tensor, int]]:
+    """Instances to be solved together, and the width they share: as many as have `room`, within a factor of two.
 
-    The `widths` fall; instances without one are left out.
+    Those with width zero are left out.
     """
-    parts, start = [], 0
+    falling, order = width.sort(descending=True, stable=True)
+    widths, parts, start = falling.tolist(), [], 0
     while start < len(widths) and widths[start] > 0:
-        width = widths[start]
-        stop = min(start + max(1, room // (width * max(2 * m, 4 * width))), len(widths))
-        stop = next((i for i in range(start + 1, stop) if ratio * widths[i] < width), stop)
-        parts.append((order[start:stop], width))
+        widest = widths[start]
+        stop = min(start + _fitting(widest, m, room), len(widths))
+        stop = next((i for i in range(start + 1, stop) if 2 * widths[i] < widest), stop)
+        parts.append((order[start:stop], widest))
         start = stop
     return parts
+
+
+def _even_parts(width: Tensor, m: int, room: int) -> list[tuple[slice, int]]:
+    """The same as they come, all with the largest width: on a GPU, where order costs more than it saves."""
+    widest = int(width.max())
+    if not widest:
+        return []
+    each = _fitting(widest, m, room)
+    return [(slice(start, start + each), widest) for start in range(0, len(width), each)]
+
+
+def _fitting(width: int, m: int, room: int) -> int:
+    """How many instances of so many candidates have `room`."""
+    return max(1, room // (width * max(2 * m, 4 * width)))
 
 
 def _gram(A: Tensor, rows: Tensor, chosen: Tensor) -> Tensor:

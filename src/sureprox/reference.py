@@ -36,7 +36,7 @@ def reference(problem: Problem, tol: float = 1e-12, rounds: int = 60, sweep: int
     """
     exact = problem.to(dtype=torch.float64)
     x = exact.start()
-    rule = StoppingRule(exact, x, tol)
+    rule = StoppingRule(exact, None, tol)
     optimizer = FISTA(restart=True)
     step_size = exact.step_size()
     for _ in range(rounds):

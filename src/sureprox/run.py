@@ -7,11 +7,12 @@ import torch
 from torch import Tensor
 
 from sureprox.optimizers import Optimizer
-from sureprox.optimizers.base import S, State
+from sureprox.optimizers.base import S, State, check_step_size
 from sureprox.optimizers.certified import CertifiedState, credit
 from sureprox.optimizers.guaranteed import TRACKS, GuaranteedState, Track
 from sureprox.polish import Polish, polished
 from sureprox.problems import Problem
+from sureprox.problems.checks import is_trusted, trusted
 from sureprox.solution import Progress, Solution, Status, named
 from sureprox.stopping import Measurement, StoppingRule, put
 
@@ -30,8 +31,8 @@ def iterate(problem: Problem, optimizer: Optimizer[S], state: S, steps: int) -> 
 class Run:
     """Which instances still run, and what is known about each.
 
-    `limits` (B,): the iterations each may take; those with none are left alone. `polish`: the instances whose
-    support is nearly known are finished by it.
+    `measured`: what is known about x0. `limits`: the iterations all or each (B,) may take; those with none are left
+    alone. `polish`: the instances whose support is nearly known are finished by it.
     """
 
     def __init__(
@@ -39,22 +40,23 @@ class Run:
         problem: Problem,
         optimizer: Optimizer[Any],
         x0: Tensor,
-        limits: Tensor,
+        measured: Measurement,
+        limits: int | Tensor,
         rule: StoppingRule,
         record: tuple[str, ...],
         polish: Polish | None = None,
     ) -> None:
         self.problem = problem
         self.optimizer = optimizer
-        self.limits = limits
+        device, batch = problem.device, problem.batch
+        self.even = isinstance(limits, int)
+        self.limits = torch.full((batch,), limits, device=device) if isinstance(limits, int) else limits
+        self.max_iter = limits if isinstance(limits, int) else int(limits.max())
         self.rule = rule
         self.polish = polish
         self.before = 0  # iterations of an earlier run that this one continues
-        least, self.max_iter = (int(limit) for limit in torch.stack(limits.aminmax()).tolist())
-        self.even = least == self.max_iter
-        self.x = x0.clone()  # what is returned is never the caller's own tensor
-        device, batch = problem.device, problem.batch
-        self.best = self.rule.measure(x0)
+        self.x = trusted(x0.clone())  # what is returned is never the caller's own tensor
+        self.best = measured
         zero = torch.zeros(batch, dtype=torch.int64, device=device)
         self.iterations, self.pull_backs, self.rejected = zero, zero, zero
         self.step_size = torch.ones(batch, dtype=torch.float64, device=device)
@@ -63,7 +65,7 @@ class Run:
         self.credit = torch.zeros_like(self.weight)
         self.diverged = torch.zeros(batch, dtype=torch.bool, device=device)
         self.stalled = torch.zeros_like(self.diverged)  # float32 cannot take it any further
-        self.done = self.best.converged | (limits <= 0)
+        self.done = self.best.converged | (self.limits <= 0)
         self.step_norm = torch.zeros(batch, dtype=torch.float64, device=device)
         self.history: dict[str, list[Tensor]] = {name: [] for name in record}
         self.refined = torch.zeros_like(self.diverged)  # solved by a point that float32 cannot hold
@@ -76,16 +78,17 @@ class Run:
         this one holds for it. Where that is lost by rounding to the precision of the problem, it stays in float64.
         What was measured at the points is returned.
         """
-        seen, highest = rule.measure(points), self.best.objective[rows] * (1 + ROUNDING)
+        every = len(rows) == len(self.x)
+        highest = (self.best.objective if every else self.best.objective[rows]) * (1 + ROUNDING)
+        seen, rounded = rule.measure(points), points.to(self.x.dtype)
         solved = wanted & seen.converged & (seen.objective <= highest)
-        if not bool(solved.any()):
-            return seen
-        best, rounded = seen, points.to(self.x.dtype)
+        best = seen
         if rounded.dtype != points.dtype:
             coarse = rule.measure(rounded)
             same = coarse.converged & (coarse.objective <= highest)
-            best = seen.put(rows, same, coarse)
-            self._keep(rows[solved & ~same], points[solved & ~same])
+            best = seen.where(same, coarse)
+            lost = (solved & ~same).nonzero()[:, 0]
+            self._keep(rows[lost], points[lost])
         self.x = put(self.x, rows, solved, rounded)
         self.best = self.best.put(rows, solved, best)
         self.track = put(self.track, rows, solved, torch.full_like(rows, TRACKS.index(track)))
@@ -96,7 +99,7 @@ class Run:
     def _keep(self, index: Tensor, points: Tensor) -> None:
         """The answers to the instances in `index` are these points, in float64."""
         if len(index):
-            self.refined[index] = True
+            self.refined = self.refined.index_fill(0, index, True)
             self.exact = (self.x.double() if self.exact is None else self.exact).index_copy(0, index, points)
 
     def finish(
@@ -105,20 +108,25 @@ class Run:
         step_size: Any,
         check_every: int,
         callback: Callable[[Progress], None] | None,
+        state: State | None = None,
     ) -> None:
+        """Iterate from `state`, by default where the optimizer starts, until all instances are done."""
         self._record()
         if bool(self.done.all()):
             return
-        state = self.optimizer.init(self.problem, self.x, generator=generator, step_size=step_size)
+        if state is None:
+            state = self.optimizer.init(self.problem, self.x, generator=generator, step_size=step_size)
+        if is_trusted(state.step_size):  # nobody has looked at it yet
+            check_step_size(state.step_size)
         problem = self._iterated(state, check_every, callback)
         self.optimizer.rest(problem)
 
     def _iterated(self, state: State, check_every: int, callback: Callable[[Progress], None] | None) -> Problem:
-        """Iterate until all instances are done; those that were left at the end, as a problem."""
+        """Iterate until all instances are done, which they are not yet; those left at the end, as a problem."""
         problem, rule = self.problem, self.rule
         rows = torch.arange(self.problem.batch, device=self.problem.device)  # instance of each row still in the batch
         patience = self.optimizer.patience if problem.device.type == "cuda" else 0
-        while not bool(self.done.all()):
+        while True:
             running = ~self.done[rows]
             ready = problem.selectable and state.k >= patience
             if ready and int(running.sum()) * 2 <= len(rows):
@@ -141,7 +149,8 @@ class Run:
             self._record()
             if callback is not None:
                 callback(self._progress(state.k))
-        return problem
+            if bool(self.done.all()):
+                return problem
 
     def _allowed(self) -> int:
         """Iterations until the first instance that still runs has to stop."""
@@ -232,7 +241,7 @@ class Run:
             rule = rule.select(index)
             x, step, left, track = x[index], step[index], left[index], track[index]
         polish = None if self.polish is None else self.polish.continued(index)
-        more = Run(rule.problem, self.optimizer, x, left, rule, tuple(self.history), polish)
+        more = Run(rule.problem, self.optimizer, x, rule.measure(x), left, rule, tuple(self.history), polish)
         more.before, more.max_iter, more.even = int(self.iterations[index].max()), self.max_iter, False
         more.step_size, more.track = step, track.clone()
         return more

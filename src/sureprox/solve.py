@@ -111,22 +111,25 @@ def solve(
         optimizer = default_optimizer(problem)
     elif isinstance(optimizer, str):
         optimizer = _kept(locate(optimizer), problem.device)
-    start = problem.start(x0)
+    given, start = x0 is not None, problem.start(x0)
     if differentiable is None:
         differentiable = torch.is_grad_enabled() and (problem.requires_grad or start.requires_grad)
     optimizer = _prepared(optimizer, certify, compile, differentiable)
     every = 1 if record else check_every
     with torch.set_grad_enabled(differentiable):
-        rule = StoppingRule(problem, start.detach(), tol, floor)
-        limits = torch.full((problem.batch,), max_iter, device=problem.device)
+        state = None
+        if problem.device.type == "cuda" and max_iter:  # first what takes long: all that follows need not wait for it
+            state = optimizer.init(problem, start, generator=generator, step_size=step_size)
+        rule = StoppingRule(problem, start if given else None, tol, floor)
         wanted = certify is not False if polish is None else polish
         ends = wanted and not record and not differentiable and can_polish(problem)
         points = 3 if certify is True else 1  # in an iteration, two products with A for each
-        run = Run(problem, optimizer, start, limits, rule, tuple(record), Polish(problem, 2 * points) if ends else None)
+        polishing = Polish(problem, 2 * points) if ends else None
+        run = Run(problem, optimizer, start, rule.start, int(max_iter), rule, tuple(record), polishing)
         if free and not differentiable and has_short_path(problem):
             everyone = torch.arange(problem.batch)
             run.take(everyone, followed_path(problem), rule, ~run.done, Track.PATH)
-        run.finish(generator, step_size, every, callback)
+        run.finish(generator, step_size, every, callback, state)
         if not bool(run.stalled.any()):
             return run.solution()
         more = run.in_float64()

@@ -1,5 +1,6 @@
 """When an instance is solved: measured in float64, for each instance alone, against its own scale."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cached_property
 
@@ -23,8 +24,15 @@ class Measurement:
 
     def put(self, rows: Tensor, mask: Tensor, other: "Measurement") -> "Measurement":
         """As `put`, for everything that is known."""
-        pairs = [(getattr(self, field.name), getattr(other, field.name)) for field in fields(self)]
-        return Measurement(*(put(mine, rows, mask, theirs) for mine, theirs in pairs))
+        return self._mixed(other, lambda mine, theirs: put(mine, rows, mask, theirs))
+
+    def where(self, mask: Tensor, other: "Measurement") -> "Measurement":
+        """That of `other` where `mask` (B,) holds."""
+        return self._mixed(other, lambda mine, theirs: torch.where(_column(mask, mine), theirs, mine))
+
+    def _mixed(self, other: "Measurement", mix: Callable[[Tensor, Tensor], Tensor]) -> "Measurement":
+        names = [field.name for field in fields(self)]
+        return Measurement(*(mix(getattr(self, name), getattr(other, name)) for name in names))
 
 
 def put(whole: Tensor, rows: Tensor, mask: Tensor, values: Tensor) -> Tensor:
@@ -33,9 +41,13 @@ def put(whole: Tensor, rows: Tensor, mask: Tensor, values: Tensor) -> Tensor:
     Rows as many as B are all of them, in order. On a GPU nothing waits for the device.
     """
     every = len(rows) == len(whole)
-    chosen = mask.view(-1, *[1] * (whole.ndim - 1))
-    mixed = torch.where(chosen, values.to(whole.dtype), whole if every else whole[rows])
+    mixed = torch.where(_column(mask, whole), values.to(whole.dtype), whole if every else whole[rows])
     return mixed if every else whole.index_copy(0, rows, mixed)
+
+
+def _column(mask: Tensor, like: Tensor) -> Tensor:
+    """mask (R,) as a tensor of as many dimensions as `like` has."""
+    return mask.view(-1, *[1] * (like.ndim - 1))
 
 
 class StoppingRule:
@@ -47,23 +59,28 @@ class StoppingRule:
     Where no duality gap is known, or where r is flat at the origin (lam = 0) or leaves a coordinate free, so that the
     gap says nothing, the rule is kkt <= tol * max_j |grad_j f(0)| instead (relative to the gradient at the start if
     that one is zero).
+
+    `start`: what is known about x0, zero if it is not given.
     """
 
-    def __init__(self, problem: Problem, x0: Tensor, tol: float, floor: float | None = None) -> None:
+    def __init__(self, problem: Problem, x0: Tensor | None, tol: float, floor: float | None = None) -> None:
         self.given = problem
         self.tol = tol
-        r, zero = problem.r.to(dtype=torch.float64), torch.zeros_like(x0, dtype=torch.float64)
+        r, shape = problem.r.to(dtype=torch.float64), (problem.batch, problem.n)
+        zero = torch.zeros(shape, dtype=torch.float64, device=problem.device)
         at_origin = self._certificate(zero if problem.shift is None else -problem.shift.double())
+        at_start = at_origin
+        if x0 is not None or problem.shift is not None:
+            at_start = self._certificate(zero if x0 is None else x0.detach().double())
         self.floor = (tol if floor is None else floor) * at_origin.objective
-        self.gradient = at_origin.grad.abs().amax(1)
-        if not bool((self.gradient > 0).all()):
-            at_start = self._certificate(x0.double()).grad.abs().amax(1)
-            self.gradient = torch.where(self.gradient > 0, self.gradient, at_start)
+        steepest = at_origin.grad.abs().amax(1)
+        self.gradient = torch.where(steepest > 0, steepest, at_start.grad.abs().amax(1))
         low, high = r.subdiff(zero)
         self.by_gap = ((high - low).amax(1) > 0) & problem.has_duality_gap
         if isinstance(r, HasPenaltyDual):
             # a coordinate that r leaves free allows no dual point but zero
             self.by_gap &= r.dual_range(torch.ones_like(low))[1] > 0
+        self.start = self._judged(at_start)
 
     @cached_property
     def problem(self) -> Problem:
@@ -76,7 +93,9 @@ class StoppingRule:
         return self.problem.certificate(x) if found is None else found
 
     def measure(self, x: Tensor) -> Measurement:
-        seen = self._certificate(x.detach().double())
+        return self._judged(self._certificate(x.detach().double()))
+
+    def _judged(self, seen: Certificate) -> Measurement:
         small_gap = seen.gap <= self.tol * torch.maximum(seen.objective - seen.gap, self.floor)
         small_kkt = seen.kkt <= self.tol * self.gradient
         converged = torch.where(self.by_gap, small_gap, small_kkt)

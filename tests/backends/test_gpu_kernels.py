@@ -11,11 +11,13 @@ from sureprox.backends.judge import QuickStack
 from sureprox.backends.krylov import gram_schmidt
 from sureprox.backends.lanczos import block_lanczos
 from sureprox.backends.largest import launch_largest
+from sureprox.backends.lasso_polish import points
 from sureprox.backends.normal import NormalLeastSquares, normal_map
 from sureprox.fast import plain_steps
 from sureprox.optimizers import FISTA, ISTA, Certified, load
-from sureprox.polish import Candidates
+from sureprox.polish import Attempt, Candidates
 from sureprox.problems import LassoFamily, LeastSquares, LogisticFamily, lasso
+from sureprox.problems.stacked import Stacked
 from sureprox.reference import reference
 from sureprox.solve import _prepared, solve
 
@@ -84,6 +86,39 @@ def test_largest_eigenvalue_of_small_normal_matrices(batch, m, n):
     f = LeastSquares.trusted(A=A, b=A[:, :, 0].contiguous())
     with torch.no_grad():
         assert torch.equal(f.lipschitz(), found)
+
+
+@pytest.mark.parametrize(("batch", "m", "n", "few"), [(300, 250, 500, 60), (140, 200, 300, 110), (40, 30, 20, 5)])
+def test_the_polish_in_one_kernel(batch, m, n, few):
+    generator = torch.Generator("cuda").manual_seed(n)
+    A = drawn(generator, batch, m, n)
+    x = drawn(generator, batch, n).double() * (torch.arange(n, device="cuda") < few)
+    b = (A.double() @ (x + 0.01 * drawn(generator, batch, n)).unsqueeze(2)).squeeze(2).float()
+    problem = lasso(A, b, drawn(generator, batch).abs() + 1)
+    rows = torch.randperm(batch, generator=generator, device="cuda")
+    x = x[rows]
+    given = Attempt(problem, x, problem.to(dtype=torch.float64).select(rows).grad(x), rows)
+    with torch.no_grad():
+        ours, again = points(given), points(given)
+        with plain_steps():
+            plain = given.points()
+    assert ours is not None
+    torch.testing.assert_close(ours, plain, rtol=1e-8, atol=1e-9)
+    assert torch.equal(ours, again)  # what changes is a race
+
+
+def test_image_and_gradient_from_one_read():
+    generator = torch.Generator("cuda").manual_seed(3)
+    problem = lasso(drawn(generator, 40, 64, 128), drawn(generator, 40, 64), 0.1)
+    x = drawn(generator, 40, 1, 128)
+    for moved in (problem, problem.shifted(x[:, 0] + 1)):
+        stack = Stacked(moved, 1)
+        with torch.no_grad():
+            ours = stack.look(x)
+            with plain_steps():
+                plain = stack.look(x)
+        for mine, theirs in zip(ours, plain, strict=True):
+            close(mine, theirs.double())
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

@@ -137,7 +137,7 @@ class Race:
     def _best_time(self, solver: Solver, problem: Problem, deadline: float) -> float:
         """Seconds of the quickest of some runs; the first also finds a tolerance that is tight enough."""
         prepared = solver.prepare(problem)
-        rule = StoppingRule(problem, problem.start(), self.tol)
+        rule = StoppingRule(problem, None, self.tol)
         times: list[float] = []
         while len(times) < REPEATS:
             watch = Stopwatch(problem.device)

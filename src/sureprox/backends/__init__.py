@@ -8,6 +8,7 @@ from sureprox.backends import (  # noqa: F401  (they register their kernels)
     cpu_sure,
     krylov,
     lanczos,
+    lasso_polish,
 )
 from sureprox.backends.accelerated import Accelerated, stepper
 from sureprox.backends.compiled import Compiled, compiler_available

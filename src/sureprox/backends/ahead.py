@@ -13,6 +13,7 @@ from sureprox.backends.normal import (
     shape_of,
     shared_memory,
 )
+from sureprox.fast import offer
 from sureprox.problems import LeastSquares, Problem
 from sureprox.problems.stacked import Stacked
 
@@ -49,6 +50,18 @@ def _(A: Tensor, x: Tensor, before: Tensor, momentum: Tensor, b: Tensor) -> tupl
     return before.new_empty(shape), before.new_empty(shape), x.new_empty(x.shape)
 
 
+def look(stack: Stacked, x: Tensor) -> tuple[Tensor, Tensor] | None:
+    """`Stacked.look` from one read of A."""
+    problem, f = stack.problem, stack.problem.f
+    if type(f) is not LeastSquares or type(problem) is not Problem or f.copies != 1 or problem.requires_grad:
+        return None
+    if not can_look_ahead(f.A, stack.count):
+        return None
+    z = x.new_zeros(*x.shape[:2], f.m)
+    z, _, g = launch_ahead(f.A, stack._centred(x), z, x.new_zeros(x.shape[:2]), f.b)
+    return z, g
+
+
 class OneRead(Stacked):
     """The same points of the same least-squares problem; `ahead` comes from the kernel."""
 
@@ -76,3 +89,6 @@ def one_read(stack: Stacked) -> Stacked:
     if type(f) is not LeastSquares or type(problem) is not Problem or problem.requires_grad:
         return stack
     return OneRead(stack, f) if can_look_ahead(f.A, stack.count) else stack
+
+
+offer(Stacked, "look", look)

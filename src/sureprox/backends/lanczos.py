@@ -1,4 +1,4 @@
-"""The estimate of L on an NVIDIA GPU: from A'A where it is small, else one read of A per step; on a CPU cpu_krylov.py."""
+"""The estimate of L on an NVIDIA GPU, from A'A where that is small, else with one read of A per step, and on a CPU."""
 
 from typing import Any
 

@@ -41,7 +41,8 @@ def _build(size: int, device: int) -> tuple[str, str, cuda.Macros, int, int]:
 @lru_cache(maxsize=16)
 def _start(size: int, device: torch.device) -> Tensor:
     vector = starting_block(size, 1, torch.float64, device)[:, 0]
-    return (vector / torch.linalg.vector_norm(vector)).float()
+    start: Tensor = vector / torch.linalg.vector_norm(vector)
+    return start.float()
 
 
 def launch_largest(A: Tensor) -> Tensor:

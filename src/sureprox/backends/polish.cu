@@ -2,10 +2,11 @@
 //
 // With S the candidates that are `on`, N the others, and pull minus the slope of the penalty in S, the step d from x has
 //
-//     d_N = -x_N,   G_SS d_S = pull_S - g_S + G_SN x_N,
+//     d_N = -x_N,   G_SS d_S = r = pull_S - g_S + G_SN x_N.
 //
-// by a Cholesky factorization in shared memory. What comes out of S with the other sign leaves it, what is not in S and
-// has |g + G d|_j > limit_j joins it, until nothing changes, at most ROUNDS times.
+// G_SS = U D^-1 U', U lower triangular with the diagonal D, is computed in shared memory, with r as one more row of it,
+// which becomes D U^-1 r on the way. What comes out of S with the other sign leaves it, what is not in S and has
+// |g + G d|_j > limit_j joins it, until nothing changes, at most ROUNDS times.
 
 #ifndef EMULATED  // tests run the rest of this file on a CPU
 #define SHARED_BYTES(name) extern __shared__ __align__(16) unsigned char name[];
@@ -16,60 +17,50 @@ constexpr int THREADS = 256, SIDE = 16, WARP = 32, WIDEST = 224, HELD = WIDEST /
 // Entry (i, k), k <= i, of a symmetric or lower triangular matrix, row after row
 __device__ __forceinline__ int at(int i, int k) { return i * (i + 1) / 2 + k; }
 
-// L (size, size) becomes the lower factor of itself, the diagonal inverted; whether that is possible.
-__device__ bool factorized(double* L, int size) {
+// U, which holds G_SS (size, size) and then r, becomes what it is above; whether that is possible. Column after column is
+// subtracted from what lies to the right of it and never written again, so that a column is one wait for the others.
+__device__ bool factorized(double* U, int size) {
     const int row = threadIdx.x / SIDE, column = threadIdx.x % SIDE;
     for (int j = 0; j < size; ++j) {
         __syncthreads();
-        const double pivot = L[at(j, j)];
+        const double pivot = U[at(j, j)];
         if (!(pivot > 0.)) return false;  // all threads see the same
-        const double inverse = 1. / sqrt(pivot);
-        __syncthreads();
-        for (int i = j + threadIdx.x; i < size; i += THREADS)
-            L[at(i, j)] = i == j ? inverse : L[at(i, j)] * inverse;
-        __syncthreads();
-        for (int i = j + 1 + row; i < size; i += SIDE) {
-            const double by = L[at(i, j)];
-            for (int k = j + 1 + column; k <= i; k += SIDE) L[at(i, k)] -= by * L[at(k, j)];
+        const double inverse = 1. / pivot;
+        for (int i = j + 1 + row; i <= size; i += SIDE) {
+            const double by = U[at(i, j)] * inverse;
+            const int last = i < size ? i : size - 1;
+            for (int k = j + 1 + column; k <= last; k += SIDE) U[at(i, k)] -= by * U[at(k, j)];
         }
     }
     __syncthreads();
     return true;
 }
 
-// right (size) becomes the solution of L L' d = right; by one warp, each lane with every 32nd number.
-__device__ void solve(const double* L, double* right, int size) {
+// The row w = D U^-1 r becomes d with U' d = w; by one warp, each lane with every 32nd number.
+__device__ void solve(double* U, int size) {
     const int lane = threadIdx.x % WARP;
-    double mine[HELD];
+    double mine[HELD], inverse[HELD];
 #pragma unroll
-    for (int h = 0; h < HELD; ++h) mine[h] = lane + WARP * h < size ? right[lane + WARP * h] : 0.;
-    for (int j = 0; j < size; ++j) {
-        double value = 0.;
-#pragma unroll
-        for (int h = 0; h < HELD; ++h) value = h == j / WARP ? mine[h] : value;
-        value = __shfl_sync(0xffffffffu, value, j % WARP) * L[at(j, j)];
-#pragma unroll
-        for (int h = 0; h < HELD; ++h) {
-            const int i = lane + WARP * h;
-            if (i == j) mine[h] = value;
-            else if (i > j && i < size) mine[h] -= L[at(i, j)] * value;
-        }
+    for (int h = 0; h < HELD; ++h) {
+        const int i = lane + WARP * h;
+        mine[h] = i < size ? U[at(size, i)] : 0.;
+        inverse[h] = i < size ? 1. / U[at(i, i)] : 0.;
     }
-    for (int j = size - 1; j >= 0; --j) {
-        double value = 0.;
 #pragma unroll
-        for (int h = 0; h < HELD; ++h) value = h == j / WARP ? mine[h] : value;
-        value = __shfl_sync(0xffffffffu, value, j % WARP) * L[at(j, j)];
+    for (int block = HELD - 1; block >= 0; --block) {
+        for (int from = WARP - 1; from >= 0; --from) {
+            const int j = from + WARP * block;
+            if (j >= size) continue;
+            const double value = __shfl_sync(0xffffffffu, mine[block] * inverse[block], from);
+            if (lane == from) mine[block] = value;
 #pragma unroll
-        for (int h = 0; h < HELD; ++h) {
-            const int i = lane + WARP * h;
-            if (i == j) mine[h] = value;
-            else if (i < j) mine[h] -= L[at(j, i)] * value;
+            for (int h = 0; h <= block; ++h)
+                if (lane + WARP * h < j) mine[h] -= U[at(j, lane + WARP * h)] * value;
         }
     }
 #pragma unroll
     for (int h = 0; h < HELD; ++h)
-        if (lane + WARP * h < size) right[lane + WARP * h] = mine[h];
+        if (lane + WARP * h < size) U[at(size, lane + WARP * h)] = mine[h];
 }
 
 // (G v)_j, G (width, width) symmetric
@@ -88,40 +79,42 @@ active_set(const double* gram, const double* x, const double* g, const double* l
            const double* limit, const unsigned char* on, double* z, int width, int rounds) {
     SHARED_BYTES(raw)
     double* d = reinterpret_cast<double*>(raw);
-    double* right = d + width;
-    double* drawn = right + width;  // pull, as it is now
-    double* L = drawn + width;
-    int* inside = reinterpret_cast<int*>(L + width * (width + 1) / 2);
+    double* drawn = d + width;  // pull, as it is now
+    double* U = drawn + width;
+    int* inside = reinterpret_cast<int*>(U + width * (width + 1) / 2 + width);
     int* chosen = inside + width;
-    __shared__ int size, changed;
+    __shared__ int size, left, changed;
     const long long first = (long long)blockIdx.x * width;
     const double* G = gram + first * width;
     for (int j = threadIdx.x; j < width; j += THREADS) inside[j] = on[first + j], drawn[j] = pull[first + j];
-    __syncthreads();
     for (int round = 0; round < rounds; ++round) {
-        if (threadIdx.x == 0) {
-            size = 0;
-            for (int j = 0; j < width; ++j)
-                if (inside[j]) chosen[size++] = j;
-            changed = 0;
+        if (threadIdx.x == 0) left = changed = 0;
+        __syncthreads();
+        for (int j = threadIdx.x; j < width; j += THREADS) {
+            int place = 0;
+            for (int k = 0; k < j; ++k) place += inside[k];
+            if (inside[j]) chosen[place] = j;
+            if (j == width - 1) size = place + inside[j];
+            d[j] = inside[j] ? 0. : x[first + j];
+            if (d[j] != 0.) left = 1;
         }
-        for (int j = threadIdx.x; j < width; j += THREADS) d[j] = inside[j] ? 0. : x[first + j];
         __syncthreads();
         const int count = size;
-        for (int i = threadIdx.x; i < count; i += THREADS)
-            right[i] = product(G, d, chosen[i], width) + drawn[chosen[i]] - g[first + chosen[i]];
+        for (int i = threadIdx.x; i < count; i += THREADS) {
+            const int j = chosen[i];
+            U[at(count, i)] = (left ? product(G, d, j, width) : 0.) + drawn[j] - g[first + j];
+        }
         for (int i = threadIdx.x / SIDE; i < count; i += SIDE)
             for (int k = threadIdx.x % SIDE; k <= i; k += SIDE)
-                L[at(i, k)] = G[(long long)chosen[i] * width + chosen[k]];
-        if (!factorized(L, count)) {
+                U[at(i, k)] = G[(long long)chosen[i] * width + chosen[k]];
+        if (!factorized(U, count)) {
             for (int j = threadIdx.x; j < width; j += THREADS) z[first + j] = sqrt(-1.);  // not a number
             return;
         }
-        if (threadIdx.x < WARP) solve(L, right, count);
-        __syncthreads();
+        if (threadIdx.x < WARP) solve(U, count);
         for (int j = threadIdx.x; j < width; j += THREADS) d[j] = -d[j];
         __syncthreads();
-        for (int i = threadIdx.x; i < count; i += THREADS) d[chosen[i]] = right[i];
+        for (int i = threadIdx.x; i < count; i += THREADS) d[chosen[i]] = U[at(count, i)];
         __syncthreads();
         for (int j = threadIdx.x; j < width; j += THREADS) {
             const double there = x[first + j] + d[j], slope = product(G, d, j, width) + g[first + j];

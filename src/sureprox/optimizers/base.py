@@ -10,7 +10,7 @@ from torch import Tensor
 
 from sureprox.errors import InputError
 from sureprox.problems import Problem
-from sureprox.problems.checks import numbers
+from sureprox.problems.checks import is_trusted, numbers
 from sureprox.types import Scalars, Vectors
 
 # Marks a state field of shape (layers, B * n, hidden): row i * n + j is coordinate j of instance i.
@@ -113,7 +113,12 @@ def resolve_step_size(problem: Problem, step_size: Any) -> Scalars:
         value = value.expand(problem.batch)
     if value.shape != (problem.batch,):
         raise InputError(f"step_size has shape {tuple(value.shape)}; this problem needs ({problem.batch},)")
+    if not is_trusted(value):
+        check_step_size(value)
+    return value
+
+
+def check_step_size(value: Tensor) -> None:
     bad = ~(torch.isfinite(value) & (value > 0))
     if bool(bad.any()):
         raise InputError(f"step_size is {float(value[bad][0]):g} for some instance; it must be finite and > 0")
-    return value

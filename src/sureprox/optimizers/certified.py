@@ -14,6 +14,7 @@ from sureprox.optimizers.known import KnownGradient
 from sureprox.optimizers.lower_model import LowerModel, lower_model
 from sureprox.optimizers.tracks import Tracks, raised, started
 from sureprox.problems import Problem
+from sureprox.problems.checks import trusted
 from sureprox.problems.stacked import Comparison, Points, Stacked, is_still
 from sureprox.types import Scalars, Vectors
 
@@ -70,19 +71,19 @@ class Certified(Optimizer[CertifiedState]):
         generator: torch.Generator | None = None,
         step_size: Scalars | None = None,
     ) -> CertifiedState:
-        begun = beginning(problem, x0, step_size)
+        begun, g = beginning(problem, x0, step_size)
         x, z, step = begun.x, begun.z, begun.step_size
         source = copied(generator)
         inner = None
         if not self.own:
             # a copy: what the optimizer does to its own point is its own affair
-            inner = self.optimizer.init(problem, x.clone(), generator=generator, step_size=step)
+            inner = self.optimizer.init(problem, trusted(x.clone()), generator=generator, step_size=step)
         return CertifiedState(
             **common(begun),
             tracks=started(x, z, self.count),
             inner=inner,
             inner_z=z,
-            g=Stacked(problem, 1).grad(z.unsqueeze(1)).expand(-1, self.count + (inner is not None), -1),
+            g=g.expand(-1, self.count + (inner is not None), -1),
             above=torch.zeros_like(step).unsqueeze(1).repeat(1, 5),
             lower=None if problem.has_duality_gap else lower_model(x.detach(), z.detach()),
             generator=source,

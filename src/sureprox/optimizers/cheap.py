@@ -58,9 +58,8 @@ class CertifiedCheap(Optimizer[CheapState]):
         generator: torch.Generator | None = None,
         step_size: Scalars | None = None,
     ) -> CheapState:
-        begun = beginning(problem, x0, step_size)
+        begun, g = beginning(problem, x0, step_size)
         x, z, step = begun.x, begun.z, begun.step_size
-        g = Stacked(problem, 1).grad(z.unsqueeze(1))
         return CheapState(
             **common(begun),
             inner=self.optimizer.init(problem, x.clone(), generator=generator, step_size=step),

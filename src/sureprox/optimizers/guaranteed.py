@@ -9,6 +9,7 @@ from torch import Tensor
 
 from sureprox.optimizers.base import State, resolve_step_size
 from sureprox.problems import Problem
+from sureprox.problems.checks import trusted
 from sureprox.problems.stacked import Comparison, Points, Stacked
 from sureprox.types import Scalars, Vectors
 
@@ -41,24 +42,30 @@ class GuaranteedState(State):
     idle: Tensor  # (B,) iterations in a row in which x stayed and the track that found it moved by rounding only
 
 
-def beginning(problem: Problem, x0: Vectors, step_size: Scalars | None) -> GuaranteedState:
-    """Before the first step. A start where F is infinite, outside the domain of r, becomes its proximal point."""
-    step = resolve_step_size(problem, step_size)
-    x = problem.start(x0)
-    outside = ~torch.isfinite(problem.objective(x))
-    x = torch.where(outside.unsqueeze(1), problem.prox(x, step.unsqueeze(1)), x)
+def beginning(problem: Problem, x0: Vectors, step_size: Scalars | None) -> tuple[GuaranteedState, Tensor]:
+    """Before the first step, and the gradient (B, 1, n) at the start.
+
+    A start where F is infinite, outside the domain of r, becomes its proximal point.
+    """
+    step = trusted(resolve_step_size(problem, step_size))
+    x = problem.start(x0).clone()
+    if not problem.r.is_finite:
+        outside = ~torch.isfinite(problem.objective(x))
+        x = torch.where(outside.unsqueeze(1), problem.prox(x, step.unsqueeze(1)), x)
     zero = torch.zeros(problem.batch, dtype=torch.int64, device=problem.device)
-    return GuaranteedState(
-        x=x,
+    z, g = Stacked(problem, 1).look(x.unsqueeze(1))
+    begun = GuaranteedState(
+        x=trusted(x),
         k=0,
         step_size=step,
-        z=Stacked(problem, 1).image(x.unsqueeze(1)).squeeze(1),
+        z=z.squeeze(1),
         track=zero,
         pull_backs=zero,
         rejected=zero,
         weight=torch.zeros_like(step),
         idle=zero,
     )
+    return begun, g
 
 
 def common(state: GuaranteedState) -> dict[str, Any]:

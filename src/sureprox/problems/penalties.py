@@ -4,7 +4,7 @@ Write your own by subclassing `Penalty`; to get a duality gap as well, implement
 """
 
 from abc import abstractmethod
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -17,6 +17,16 @@ from sureprox.types import Scalars, Steps, Vectors
 
 class Penalty(BatchData):
     """A batch of convex separable functions r(x) = sum_j r_j(x_j)."""
+
+    everywhere: ClassVar[bool] = False
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether r is known to be finite everywhere.
+
+        A class says so itself (`everywhere = True`): a subclass may be something else.
+        """
+        return bool(vars(type(self)).get("everywhere", False))
 
     @abstractmethod
     def value(self, x: Vectors) -> Scalars:
@@ -57,6 +67,7 @@ class L1(Penalty):
 
     batched = ("lam",)
     stackable = True
+    everywhere = True
 
     def __init__(self, lam: Any) -> None:
         # a plain number is kept in float64, so that `Problem` rounds it once, to its own precision
@@ -118,6 +129,7 @@ class WeightedL1(Penalty):
 
     batched = ("weights",)
     stackable = True
+    everywhere = True
 
     def __init__(self, weights: Any) -> None:
         tensor = checks.as_tensor("weights", weights)
@@ -168,6 +180,7 @@ class Zero(Penalty):
 
     batched = ()
     stackable = True
+    everywhere = True
 
     def stacked(self, copies: int) -> Self:
         return self

@@ -200,13 +200,13 @@ class Problem:
     def start(self, x0: Any = None) -> Vectors:
         """A checked starting point (B, n); zeros if none is given, one (n,) serves the whole batch."""
         if x0 is None:
-            return torch.zeros(self.batch, self.n, dtype=self.dtype, device=self.device)
+            return checks.trusted(torch.zeros(self.batch, self.n, dtype=self.dtype, device=self.device))
         x = checks.as_tensor("x0", x0, like=self.f.like)
         checks.require_same_kind("x0", x, "the problem", self.f.like)
         if x.shape not in ((self.batch, self.n), (self.n,)):
             raise InputError(f"x0 has shape {tuple(x.shape)}; this problem needs ({self.batch}, {self.n})")
         checks.require_finite("x0", x)
-        return x if x.ndim == 2 else x.expand(self.batch, self.n)
+        return checks.trusted(x if x.ndim == 2 else x.expand(self.batch, self.n))
 
     def __repr__(self) -> str:
         moved = "" if self.shift is None else ", shifted"

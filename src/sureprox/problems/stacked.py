@@ -85,6 +85,12 @@ class Stacked:
         there = torch.addcmul(z, momentum.unsqueeze(2), z - before)
         return z, there, self.grad(there)
 
+    @fast_where_possible
+    def look(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Images z of x (B, K, n), and the gradients there."""
+        z = self.image(x)
+        return z, self.grad(z)
+
     def grad(self, z: Tensor) -> Tensor:
         """Gradients of f at the points with image z."""
         if self.linear is not None:

@@ -69,12 +69,12 @@ def fitted(
     """
     chosen = default_optimizer() if optimizer is None else optimizer
     x, step = problem.start(), problem.step_size() if step_size is None else step_size
-    rule = StoppingRule(problem, x, tol, floor)
+    rule = StoppingRule(problem, None, tol, floor)
     iterations = torch.zeros(problem.batch, dtype=torch.int64, device=problem.device)
     newton = polish and not can_polish(problem)
     stages = (*(stage for stage in STAGES if stage > tol), tol) if newton else (tol,)
     left = max_iter
-    seen = rule.measure(x)
+    seen = rule.start
     for stage in stages:
         if bool(seen.converged.all()) or left <= 0:
             break

@@ -1,0 +1,55 @@
+"""`sureprox.polish` for LASSO problems as one kernel, on an NVIDIA GPU."""
+
+import torch
+from torch import Tensor
+
+from sureprox.backends import cuda
+from sureprox.fast import offer
+from sureprox.polish import ROUNDS, SLACK, Attempt, widths
+from sureprox.problems.problem import lasso_parts
+
+THREADS, SIDE, LONGEST, DEEP = 256, 16, 512, 32  # as in lasso_polish.cu
+PIECES = (4, 7, 10)  # for supports of at most so many times SIDE candidates, less one
+
+
+def shared_memory(pieces: int) -> int:
+    """Bytes that a block needs."""
+    most = SIDE * pieces
+    triangle = most * (most + 1) // 2
+    normal = max(8 * triangle, 12 * LONGEST)
+    factor = 8 * max(triangle + most, DEEP * most)
+    return normal + factor + 8 * 6 * most + 4 * 2 * most + 16
+
+
+def _build(pieces: int, device: torch.device) -> tuple[str, str, cuda.Macros, int, int]:
+    """What to compile for so many candidates."""
+    return "lasso_polish.cu", "polish", (("PIECES", pieces),), cuda.index(device), shared_memory(pieces)
+
+
+def launch_polish(A: Tensor, lam: Tensor, given: Attempt, pieces: int) -> Tensor:
+    """`Attempt.points` by the kernel, A (B, m, n) in float32, lam () or (B,)."""
+    batch, m, n = A.shape
+    x, g, rows = (value.contiguous() for value in (given.x.double(), given.g, given.rows))
+    z = torch.empty_like(x)
+    arguments = [A, lam.expand(batch).contiguous(), rows, x, g, z, m, n, ROUNDS, SLACK]
+    kernel = cuda.kernel(*_build(pieces, A.device))
+    kernel((len(rows), 1, 1), (THREADS, 1, 1), arguments, shared_mem=shared_memory(pieces))
+    return z
+
+
+def points(given: Attempt) -> Tensor | None:
+    parts, n = lasso_parts(given.problem), given.problem.n
+    if parts is None or given.problem.shift is not None or n > LONGEST or not len(given.rows):
+        return None
+    f, r = parts
+    if f.A.ndim == 2 or not f.A.is_contiguous() or not cuda.usable(f.A.device, f.A.dtype, shared_memory(PIECES[0])):
+        return None
+    free = (r.lam if r.lam.ndim == 0 else r.lam[given.rows].unsqueeze(1)) == 0  # then all coordinates have a slope
+    most = int(widths(((given.x != 0) | free).sum(1), f.m, n).max())
+    pieces = next((pieces for pieces in PIECES if most < SIDE * pieces), None)
+    if pieces is None or cuda.shared_memory(f.A.device) < shared_memory(pieces):
+        return None
+    return launch_polish(f.A, r.lam, given, pieces) if cuda.can_build(*_build(pieces, f.A.device)) else None
+
+
+offer(Attempt, "points", points)
