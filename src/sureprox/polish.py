@@ -7,6 +7,7 @@ from torch import Tensor
 
 from sureprox.fast import fast_where_possible
 from sureprox.problems import L1, LeastSquares, Problem, WeightedL1
+from sureprox.problems.batch import taken
 from sureprox.types import Vectors
 
 CHUNK = 2**22  # entries of gathered columns and normal matrices held at a time, if a run has such an amount to spare
@@ -215,11 +216,14 @@ class Polish:
         assert isinstance(problem.f, LeastSquares)
         signs, size = _signs(problem, x)
         cost = _width(size, problem.n).square() + MEASURED * problem.n
-        affordable = self.spent[rows] + cost <= self.products * problem.n * k
-        due = wanted & (size <= problem.f.m) & (stalled | affordable) & (signs != self.tried[rows]).any(1)
+        affordable = taken(self.spent, rows) + cost <= self.products * problem.n * k
+        due = wanted & (size <= problem.f.m) & (stalled | affordable) & (signs != taken(self.tried, rows)).any(1)
         index = due.nonzero()[:, 0]
-        self.tried[rows[index]] = signs[index]
-        return index, cost[index]
+        if len(index) == len(self.tried):
+            self.tried = signs
+        else:
+            self.tried[rows[index]] = signs[index]
+        return index, taken(cost, index)
 
     def charge(self, rows: Tensor, cost: Tensor) -> None:
         """An attempt is made for the instances `rows` of the run."""

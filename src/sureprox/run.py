@@ -7,11 +7,12 @@ import torch
 from torch import Tensor
 
 from sureprox.optimizers import Optimizer
-from sureprox.optimizers.base import S, State, check_step_size
+from sureprox.optimizers.base import S, State, check_step_size, unusable_steps
 from sureprox.optimizers.certified import CertifiedState, credit
 from sureprox.optimizers.guaranteed import TRACKS, GuaranteedState, Track
 from sureprox.polish import Polish, polished
 from sureprox.problems import Problem
+from sureprox.problems.batch import taken
 from sureprox.problems.checks import is_trusted, trusted
 from sureprox.solution import Progress, Solution, Status, named
 from sureprox.stopping import Measurement, StoppingRule, put
@@ -78,8 +79,7 @@ class Run:
         this one holds for it. Where that is lost by rounding to the precision of the problem, it stays in float64.
         What was measured at the points is returned.
         """
-        every = len(rows) == len(self.x)
-        highest = (self.best.objective if every else self.best.objective[rows]) * (1 + ROUNDING)
+        highest = taken(self.best.objective, rows) * (1 + ROUNDING)
         seen, rounded = rule.measure(points), points.to(self.x.dtype)
         solved = wanted & seen.converged & (seen.objective <= highest)
         best = seen
@@ -112,12 +112,15 @@ class Run:
     ) -> None:
         """Iterate from `state`, by default where the optimizer starts, until all instances are done."""
         self._record()
-        if bool(self.done.all()):
+        unseen = None if state is None or not is_trusted(state.step_size) else state.step_size
+        wrong = torch.zeros_like(self.done) if unseen is None else unusable_steps(unseen)
+        all_done, any_wrong = torch.stack([self.done.all(), wrong.any()]).tolist()  # to wait for both is to wait once
+        if any_wrong and unseen is not None:
+            check_step_size(unseen)
+        if all_done:
             return
         if state is None:
             state = self.optimizer.init(self.problem, self.x, generator=generator, step_size=step_size)
-        if is_trusted(state.step_size):  # nobody has looked at it yet
-            check_step_size(state.step_size)
         problem = self._iterated(state, check_every, callback)
         self.optimizer.rest(problem)
 
@@ -127,7 +130,7 @@ class Run:
         rows = torch.arange(self.problem.batch, device=self.problem.device)  # instance of each row still in the batch
         patience = self.optimizer.patience if problem.device.type == "cuda" else 0
         while True:
-            running = ~self.done[rows]
+            running = ~taken(self.done, rows)
             ready = problem.selectable and state.k >= patience
             if ready and int(running.sum()) * 2 <= len(rows):
                 patience = 2 * state.k if patience else 0  # as long again
@@ -141,7 +144,7 @@ class Run:
             seen = rule.measure(state.x)
             if check_every > 1 and problem.selectable and not safe:
                 self._retrace(rows, problem, rule, start, state.k, ~self.done[rows] & ~_finite(state.x, seen))
-            running = ~self.done[rows]
+            running = ~taken(self.done, rows)
             self._update(rows, problem, state, before, seen)
             del seen  # its gradient is as large as x
             if self.polish is not None:
@@ -170,7 +173,7 @@ class Run:
 
     def _update(self, rows: Tensor, problem: Problem, state: State, before: Tensor, seen: Measurement) -> None:
         """Take over what was measured at the point of `state` for the rows that still run."""
-        running = ~self.done[rows]
+        running = ~taken(self.done, rows)
         finite = _finite(state.x, seen)
         good = running & finite
         self.x = put(self.x, rows, good, state.x)
@@ -196,14 +199,16 @@ class Run:
 
         What fails is tried once more, from where it came out and with what its certificate has found there.
         """
-        wanted = running & ~(self.best.converged | self.diverged)[rows]
-        index, cost = polish.due(problem, rows, self.x[rows], k, wanted, self.stalled[rows])
+        wanted = running & ~taken(self.best.converged | self.diverged, rows)
+        index, cost = polish.due(problem, rows, taken(self.x, rows), k, wanted, taken(self.stalled, rows))
         if not len(index):
             return
-        tried = rows[index]
+        tried = taken(rows, index)
         polish.charge(tried, cost)
-        points = polished(problem, self.x[tried], self.best.grad[tried], index)
+        points = polished(problem, taken(self.x, tried), taken(self.best.grad, tried), index)
         g = self._take_polished(rows, rule, index, points)
+        if bool(self.done.all()):
+            return
         moved = (points != self.x[tried]).any(1)  # if not, it could not be computed, nor can it now
         failed = (moved & ~self.best.converged[tried]).nonzero()[:, 0]
         if len(failed):
@@ -216,12 +221,12 @@ class Run:
 
         The gradients at the points are returned.
         """
-        wanted = torch.zeros_like(self.done[rows]).index_fill(0, index, True)
+        wanted = torch.zeros_like(taken(self.done, rows)).index_fill(0, index, True)
         if len(index) <= FEW * len(rows):
             return self.take(rows[index], points, rule.select(index), wanted[index], Track.POLISH).grad
         if len(index) < len(rows):
             points = self.x[rows].double().index_copy_(0, index, points)
-        return self.take(rows, points, rule, wanted, Track.POLISH).grad[index]
+        return taken(self.take(rows, points, rule, wanted, Track.POLISH).grad, index)
 
     def _record(self) -> None:
         for name, values in self.history.items():
@@ -247,7 +252,7 @@ class Run:
         return more
 
     def solution(self) -> Solution:
-        codes = torch.where(self.diverged, 2, torch.where(self.best.converged, 0, 1))
+        codes = (~self.best.converged).long().masked_fill(self.diverged, 2)
         return Solution(
             x=self.x if self.exact is None else torch.where(self.refined.unsqueeze(1), self.exact, self.x.double()),
             objective=self.best.objective,

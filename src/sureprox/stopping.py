@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from sureprox.problems import Problem
+from sureprox.problems.batch import taken
 from sureprox.problems.penalties import HasPenaltyDual
 from sureprox.problems.problem import Certificate
 
@@ -40,9 +41,8 @@ def put(whole: Tensor, rows: Tensor, mask: Tensor, values: Tensor) -> Tensor:
 
     Rows as many as B are all of them, in order. On a GPU nothing waits for the device.
     """
-    every = len(rows) == len(whole)
-    mixed = torch.where(_column(mask, whole), values.to(whole.dtype), whole if every else whole[rows])
-    return mixed if every else whole.index_copy(0, rows, mixed)
+    mixed = torch.where(_column(mask, whole), values.to(whole.dtype), taken(whole, rows))
+    return mixed if len(rows) == len(whole) else whole.index_copy(0, rows, mixed)
 
 
 def _column(mask: Tensor, like: Tensor) -> Tensor:

@@ -35,8 +35,9 @@ def on_cpu(monkeypatch, library):
     monkeypatch.setattr(cuda, "index", lambda device: 0)
 
 
-def attempt(m: int, n: int, ratio: float, seed: int, rows: list[int], spoiled: int = 3, batch: int = 3) -> Attempt:
+def attempt(m: int, n: int, ratio: float, seed: int, rows: list[int], spoiled: int = 3, flipped: int = 1) -> Attempt:
     """The solutions of random problems, some coordinates of which came in, left, or changed their sign."""
+    batch = 3
     generator = torch.Generator().manual_seed(seed)
     A = torch.randn(batch, m, n, generator=generator)
     b = torch.randn(batch, m, generator=generator)
@@ -48,9 +49,16 @@ def attempt(m: int, n: int, ratio: float, seed: int, rows: list[int], spoiled: i
         for change in (0.0, 0.3, -0.2)[:spoiled]:
             row[torch.randperm(n, generator=generator)[:2]] = change
         support = row.nonzero()[:, 0]
-        row[support[:1]] *= -1
+        row[support[:flipped]] *= -1
     g = problem.to(dtype=torch.float64).select(index).grad(x)
     return Attempt(problem, x, g, index)
+
+
+def twice(given: Attempt) -> torch.Tensor:
+    """The plain polish, and once more from there: at a point where nothing should change nothing does."""
+    x = given.points()
+    g = given.problem.to(dtype=torch.float64).select(given.rows).grad(x)
+    return Attempt(given.problem, x, g, given.rows).points()
 
 
 def pieces_for(given: Attempt) -> int:
@@ -66,10 +74,21 @@ def pieces_for(given: Attempt) -> int:
 def test_emulated_kernel_is_the_polish(on_cpu, m, n, ratio, pieces):
     given = attempt(m, n, ratio, seed=m + n, rows=[2, 0])
     assert pieces_for(given) == pieces
-    plain = given.points()
     ours = launch_polish(given.problem.f.A, given.problem.r.lam, given, pieces)
-    torch.testing.assert_close(ours, plain, rtol=1e-8, atol=1e-10)
-    assert bool((plain != given.x).any(1).all())
+    torch.testing.assert_close(ours, twice(given), rtol=1e-8, atol=1e-10)
+    assert bool((ours != given.x).any(1).all())
+
+
+def test_a_coordinate_that_was_no_candidate_joins(on_cpu):
+    """The support of an optimum is empty at the start, and only the eight steepest coordinates are candidates."""
+    given = attempt(40, 60, 0.1, seed=7, rows=[0, 1, 2], spoiled=0)
+    x = torch.zeros_like(given.x)
+    exact = given.problem.to(dtype=torch.float64)
+    given = Attempt(given.problem, x, exact.grad(x), given.rows)
+    once, ours = given.points(), launch_polish(given.problem.f.A, given.problem.r.lam, given, 4)
+    assert bool(((once - ours).abs().amax(1) > 1e-3).all())
+    torch.testing.assert_close(ours, twice(given), rtol=1e-8, atol=1e-10)
+    assert bool((exact.objective(ours) < exact.objective(once)).all())
 
 
 def test_more_room_than_needed_changes_nothing(on_cpu):
@@ -82,10 +101,13 @@ def test_more_room_than_needed_changes_nothing(on_cpu):
 def test_a_support_that_is_right_takes_one_round(on_cpu, monkeypatch):
     monkeypatch.setattr("sureprox.backends.lasso_polish.ROUNDS", 1)
     monkeypatch.setattr("sureprox.polish.ROUNDS", 1)
-    given = attempt(40, 60, 0.1, seed=6, rows=[1], spoiled=0)
-    given.x.mul_(1.001)
+    exact = attempt(40, 60, 0.1, seed=6, rows=[1], spoiled=0, flipped=0)
+    x = 1.001 * exact.x
+    g = exact.problem.to(dtype=torch.float64).select(exact.rows).grad(x)
+    given = Attempt(exact.problem, x, g, exact.rows)
     plain, ours = given.points(), launch_polish(given.problem.f.A, given.problem.r.lam, given, 4)
     torch.testing.assert_close(ours, plain, rtol=1e-9, atol=1e-11)
+    torch.testing.assert_close(ours, exact.x, rtol=1e-6, atol=1e-7)
 
 
 def test_what_cannot_be_computed_stays(on_cpu):

@@ -179,6 +179,8 @@ class Replay:
         torch.cuda.current_stream().wait_stream(stream)
 
     def fits(self, state: Any) -> bool:
+        if state is self.last:
+            return True
         return structure(state) == self.shape and all(
             mine.shape == value.shape for mine, value in zip(self.states[0], tensors(state, self.shape), strict=True)
         )
@@ -186,8 +188,7 @@ class Replay:
     def step(self, state: Any) -> Any:
         if state is not self.last:
             self.place = 0
-            for mine, value in zip(self.states[0], tensors(state, self.shape), strict=True):
-                mine.copy_(value)
+            torch._foreach_copy_(self.states[0], tensors(state, self.shape))
         self.graphs[self.place].replay()
         self.place = (self.place + 1) % RING
         self.last = stepped(state, self.shape, iter(self.states[self.place]))

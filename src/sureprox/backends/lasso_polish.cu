@@ -1,33 +1,45 @@
 // sureprox.polish for LASSO problems, from x, its gradient and A to the point, one block of threads for each instance.
 //
 // The candidates are the support of x and, an eighth as many, the coordinates outside with the largest |g|. G = A_W'A_W
-// in float64 stays in shared memory. In each round of the active set method (see polish.cu) thread (row, column) of
-// SIDE x SIDE holds the entries (row + SIDE p, column + SIDE q), q <= p, of what is left of G_SS, and below it of
-// r = pull - g + G x_N as one more row; column j goes to U when its turn has come, everybody subtracts it, and whoever
-// is not in S is passed over.
+// in float64, by the matrix units, stays in shared memory. In each round of the active set method (see polish.cu) thread
+// (row, column) of SIDE x SIDE holds the entries (row + SIDE p, column + SIDE q), q <= p, of what is left of G_SS, and
+// below it of r = pull - g + G x_N as one more row; column j goes to U when its turn has come, everybody subtracts it,
+// and whoever is not in S is passed over. At the point that comes out the whole gradient is computed; if a coordinate
+// that was no candidate should have joined, or the rounds were not enough, all is done once more from there.
 
 #ifndef EMULATED  // tests run the rest of this file on a CPU
 #define SHARED_BYTES(name) extern __shared__ __align__(16) unsigned char name[];
+
+// c += a b for an 8 x 4 matrix a and a 4 x 8 matrix b: lane l gives a[l / 4][l % 4] and b[l % 4][l / 4], and holds
+// c[l / 4][2 (l % 4)] and the entry beside it.
+__device__ __forceinline__ void multiply_add(double (&c)[2], double a, double b) {
+    asm("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0,%1}, {%2}, {%3}, {%0,%1};"
+        : "+d"(c[0]), "+d"(c[1])
+        : "d"(a), "d"(b));
+}
 #endif
 
 // PIECES, given: SIDE PIECES - 1 candidates at most
-constexpr int THREADS = 256, WARP = 32, SIDE = 16, DEEP = 32, LONGEST = 512;
+constexpr int THREADS = 256, WARP = 32, WARPS = THREADS / WARP, SIDE = 16, DEEP = 32, LONGEST = 512, ATTEMPTS = 2;
 constexpr int MOST = SIDE * PIECES, TRIANGLE = MOST * (MOST + 1) / 2, HELD = (MOST + WARP - 1) / WARP;
+constexpr int STRIDE = MOST + 4;  // so that four rows of four doubles lie in different banks
+constexpr int UNITS = (PIECES * (PIECES + 1) / 2 + WARPS - 1) / WARPS;  // pieces of G that a warp makes
 
 struct Shared {
     union {
         double G[TRIANGLE];
         struct {
-            double scores[LONGEST];
+            double gradient[LONGEST];
+            float scores[LONGEST];
             int on[LONGEST];
-        } all;  // coordinates, before there are candidates
+        } all;  // coordinates, before there are candidates and when there is a point
     };
     union {
         double U[TRIANGLE + MOST];
-        double part[DEEP][MOST];  // rows of A_W, while G is made
+        double part[DEEP][STRIDE];  // rows of A_W, while G is made
     };
     double x[MOST], g[MOST], pull[MOST], right[MOST], d[MOST], z[MOST];
-    int columns[MOST], inside[MOST];
+    int columns[MOST], inside[MOST], sums[WARPS];
     int size, left, changed, broken;
 };
 
@@ -44,70 +56,90 @@ __device__ double product(const Shared& s, int j, int width) {
     return sum;
 }
 
-// s.columns: the candidates, s.size of them in the support; how many there are.
+// s.columns: the candidates, s.size of them in the support; how many there are, none if too many.
 __device__ int chosen(Shared& s, const double* x, const double* g, double lam, int m, int n) {
-    for (int j = threadIdx.x; j < n; j += THREADS) {
-        const bool on = x[j] != 0. || lam == 0.;  // where the penalty has a slope
-        s.all.on[j] = on, s.all.scores[j] = on ? -1. : fabs(g[j]) / lam;
+    constexpr int EACH = LONGEST / THREADS;  // coordinates of a thread, side by side
+    const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, first = EACH * threadIdx.x;
+    int mine = 0;
+    for (int j = first; j < first + EACH; ++j) {
+        const bool on = j < n && (x[j] != 0. || lam == 0.);  // where the penalty has a slope
+        s.all.on[j] = on, s.all.scores[j] = on || j >= n ? -1.f : (float)(fabs(g[j]) / lam);
+        mine += on;
     }
+    float sum = mine;
+    for (int apart = 16; apart > 0; apart /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, apart);
+    if (lane == 0) s.sums[warp] = (int)sum;
     __syncthreads();
-    for (int j = threadIdx.x; j < n; j += THREADS) {
-        int before = 0;
-        for (int k = 0; k < j; ++k) before += s.all.on[k];
-        if (s.all.on[j] && before < MOST) s.columns[before] = j;
-        if (j == n - 1) s.size = before + s.all.on[j];
-    }
-    __syncthreads();
-    const int size = s.size, wanted = size + size / 8 + 8, width = wanted < n ? wanted : n;
+    int before = 0, size = 0;
+    for (int w = 0; w < WARPS; ++w) before += w < warp ? s.sums[w] : 0, size += s.sums[w];
+    for (int k = EACH * WARP * warp; k < first; ++k) before += s.all.on[k];
+    const int wanted = size + size / 8 + 8, width = wanted < n ? wanted : n;
     if (size > m || width >= MOST) return 0;
-    for (int j = threadIdx.x; j < n; j += THREADS) {
-        if (s.all.on[j]) continue;
-        const double mine = s.all.scores[j];
-        int rank = 0;
-        for (int k = 0; k < n; ++k) {
-            const double other = s.all.scores[k];
-            rank += other > mine || (other == mine && k < j);
-        }
-        if (size + rank < width) s.columns[size + rank] = j;
+    if (threadIdx.x == 0) s.size = size;
+    int rank[EACH] = {};
+    float own[EACH];
+    for (int e = 0; e < EACH; ++e) {
+        own[e] = s.all.scores[first + e];
+        if (s.all.on[first + e]) s.columns[before++] = first + e;
     }
+    for (int k = 0; k < n; k += 4) {
+        const float4 others = *reinterpret_cast<const float4*>(s.all.scores + k);
+        const float other[4] = {others.x, others.y, others.z, others.w};
+        for (int e = 0; e < EACH; ++e)
+            for (int i = 0; i < 4; ++i) rank[e] += other[i] > own[e] || (other[i] == own[e] && k + i < first + e);
+    }
+    for (int e = 0; e < EACH; ++e)
+        if (first + e < n && !s.all.on[first + e] && size + rank[e] < width) s.columns[size + rank[e]] = first + e;
     __syncthreads();
     return width;
 }
 
 // s.G, from A (m, n)
 __device__ void form(Shared& s, const float* A, int m, int n, int width) {
-    const int row = threadIdx.x / SIDE, column = threadIdx.x % SIDE, pieces = (width + SIDE - 1) / SIDE;
-    double sums[PIECES][PIECES] = {};
+    const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, pieces = (width + SIDE - 1) / SIDE;
+    int high[UNITS], low[UNITS];  // which pieces, SIDE rows and columns of G, low <= high
+    double sums[UNITS][2][2][2] = {};
+#pragma unroll
+    for (int u = 0; u < UNITS; ++u) {
+        const int piece = warp + WARPS * u;
+        int I = 0;
+        while (at(I + 1, 0) <= piece) ++I;
+        high[u] = I, low[u] = piece - at(I, 0);
+    }
     for (int from = 0; from < m; from += DEEP) {
         __syncthreads();  // all have used the rows before
-        for (int r = threadIdx.x / WARP; r < DEEP; r += THREADS / WARP)
-            for (int c = threadIdx.x % WARP; c < SIDE * pieces; c += WARP) {
+        for (int r = warp; r < DEEP; r += WARPS)
+            for (int c = lane; c < SIDE * pieces; c += WARP) {
                 const bool there = from + r < m && c < width;
                 s.part[r][c] = there ? A[(long long)(from + r) * n + s.columns[c]] : 0.;
             }
         __syncthreads();
-#pragma unroll 2
-        for (int r = 0; r < DEEP; ++r) {
-            double by[PIECES];
 #pragma unroll
-            for (int q = 0; q < PIECES; ++q) by[q] = q < pieces ? s.part[r][column + SIDE * q] : 0.;
+        for (int u = 0; u < UNITS; ++u) {
+            if (high[u] >= pieces) continue;
+#pragma unroll 4
+            for (int r = 0; r < DEEP; r += 4) {
+                const double* of = s.part[r + lane % 4] + lane / 4;
 #pragma unroll
-            for (int p = 0; p < PIECES; ++p) {
-                if (p >= pieces) break;
-                const double mine = s.part[r][row + SIDE * p];
+                for (int p = 0; p < 2; ++p)
 #pragma unroll
-                for (int q = 0; q <= p; ++q) sums[p][q] += mine * by[q];
+                    for (int q = 0; q < 2; ++q)
+                        multiply_add(sums[u][p][q], of[SIDE * high[u] + 8 * p], of[SIDE * low[u] + 8 * q]);
             }
         }
     }
     __syncthreads();
 #pragma unroll
-    for (int p = 0; p < PIECES; ++p)
+    for (int u = 0; u < UNITS; ++u)
 #pragma unroll
-        for (int q = 0; q <= p; ++q) {
-            const int i = row + SIDE * p, k = column + SIDE * q;
-            if (i < width && k <= i) s.G[at(i, k)] = sums[p][q];
-        }
+        for (int p = 0; p < 2; ++p)
+#pragma unroll
+            for (int q = 0; q < 2; ++q)
+#pragma unroll
+                for (int e = 0; e < 2; ++e) {
+                    const int i = SIDE * high[u] + 8 * p + lane / 4, k = SIDE * low[u] + 8 * q + 2 * (lane % 4) + e;
+                    if (i < width && k <= i) s.G[at(i, k)] = sums[u][p][q][e];
+                }
     __syncthreads();
 }
 
@@ -186,8 +218,10 @@ __device__ void solve(Shared& s, int width) {
         }
 }
 
-// s.z: the point, zero outside S; whether it could be computed.
-__device__ bool active_set(Shared& s, double lam, double limit, int width, int rounds) {
+enum Outcome { FAILED, UNFINISHED, FINISHED };
+
+// s.z: the point, zero outside S, if it could be computed; whether more rounds would change it.
+__device__ Outcome active_set(Shared& s, double lam, double limit, int width, int rounds) {
     for (int round = 0; round < rounds; ++round) {
         if (threadIdx.x == 0) s.left = s.changed = s.broken = 0;
         __syncthreads();
@@ -199,7 +233,7 @@ __device__ bool active_set(Shared& s, double lam, double limit, int width, int r
         for (int j = threadIdx.x; j < width; j += THREADS)
             if (s.inside[j]) s.right[j] = (s.left ? product(s, j, width) : 0.) + s.pull[j] - s.g[j];
         __syncthreads();
-        if (!factorized(s, width)) return false;
+        if (!factorized(s, width)) return FAILED;
         __syncthreads();
         for (int j = threadIdx.x; j < width; j += THREADS)
             if (!s.inside[j]) s.d[j] = -s.x[j];
@@ -217,34 +251,85 @@ __device__ bool active_set(Shared& s, double lam, double limit, int width, int r
             }
         }
         __syncthreads();
-        if (s.broken) return false;
-        if (!s.changed) return true;
+        const bool broken = s.broken, changed = s.changed;
         __syncthreads();  // all have seen it
+        if (broken) return FAILED;
+        if (!changed) return FINISHED;
     }
-    return true;
+    return UNFINISHED;
+}
+
+// out (n): the gradient at s.z, that at s.x being g; whether all but the candidates are where they should be.
+__device__ bool complete(Shared& s, const float* A, const double* g, double* out, double limit, int m, int n, int width) {
+    constexpr int EACH = LONGEST / WARP;
+    const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
+    for (int c = threadIdx.x; c < width; c += THREADS) s.d[c] = s.z[c] - s.x[c];
+    for (int j = threadIdx.x; j < n; j += THREADS) s.all.on[j] = 0;
+    if (threadIdx.x == 0) s.changed = 0;
+    __syncthreads();
+    for (int c = threadIdx.x; c < width; c += THREADS) s.all.on[s.columns[c]] = 1;
+    double sums[EACH] = {};
+    for (int i = warp; i < m; i += WARPS) {
+        const float* row = A + (long long)i * n;
+        float entries[EACH];
+#pragma unroll
+        for (int e = 0; e < EACH; ++e) entries[e] = lane + WARP * e < n ? row[lane + WARP * e] : 0.f;
+        double image = 0.;
+        for (int c = lane; c < width; c += WARP) image += row[s.columns[c]] * s.d[c];
+        for (int apart = 16; apart > 0; apart /= 2) image += __shfl_xor_sync(0xffffffffu, image, apart);
+#pragma unroll
+        for (int e = 0; e < EACH; ++e) sums[e] += entries[e] * image;
+    }
+    for (int turn = 0; turn < WARPS; ++turn) {
+        __syncthreads();
+        if (warp != turn) continue;
+#pragma unroll
+        for (int e = 0; e < EACH; ++e) {
+            const int j = lane + WARP * e;
+            if (j < n) s.all.gradient[j] = (turn == 0 ? g[j] : s.all.gradient[j]) + sums[e];
+        }
+    }
+    __syncthreads();
+    for (int j = threadIdx.x; j < n; j += THREADS) {
+        out[j] = s.all.gradient[j];
+        if (!s.all.on[j] && fabs(out[j]) > limit) s.changed = 1;
+    }
+    __syncthreads();
+    return !s.changed;
 }
 
 // A (count, m, n), lam (count), rows (batch): numbers of instances; x, g (batch, n), a point of each of them and the
-// gradient there -> z (batch, n): the point of sureprox.polish, x itself where there is none. n <= LONGEST.
+// gradient there -> z (batch, n): the point of sureprox.polish, x itself where there is none; h (batch, n) is needed on
+// the way. n <= LONGEST.
 extern "C" __global__ void __launch_bounds__(THREADS, PIECES < 8 ? 2 : 1)
-polish(const float* A, const float* lam, const long long* rows, const double* x, const double* g, double* z, int m, int n,
-       int rounds, double slack) {
+polish(const float* A, const float* lam, const long long* rows, const double* x, const double* g, double* z, double* h,
+       int m, int n, int rounds, double slack) {
     SHARED_BYTES(raw)
     Shared& s = *reinterpret_cast<Shared*>(raw);
     const long long instance = rows[blockIdx.x], first = (long long)blockIdx.x * n;
-    const double weight = lam[instance];
-    const int width = chosen(s, x + first, g + first, weight, m, n);
-    bool solved = width > 0;
-    if (solved) {
+    const float* mine = A + instance * m * n;
+    const double weight = lam[instance], limit = weight * (1. + slack);
+    const double *point = x + first, *slope = g + first;
+    z += first, h += first;
+    for (int j = threadIdx.x; j < n; j += THREADS) z[j] = point[j];
+    for (int attempt = 0; attempt < ATTEMPTS; ++attempt) {
+        __syncthreads();
+        const int width = chosen(s, point, slope, weight, m, n);
+        if (width == 0) return;  // all return together, here and below
         for (int c = threadIdx.x; c < width; c += THREADS) {
-            const double value = x[first + s.columns[c]];
-            s.inside[c] = c < s.size, s.x[c] = value, s.g[c] = g[first + s.columns[c]];
+            const double value = point[s.columns[c]];
+            s.inside[c] = c < s.size, s.x[c] = value, s.g[c] = slope[s.columns[c]];
             s.pull[c] = value == 0. ? 0. : value > 0. ? -weight : weight;
         }
-        form(s, A + instance * m * n, m, n, width);
-        solved = active_set(s, weight, weight * (1. + slack), width, rounds);
+        form(s, mine, m, n, width);
+        const Outcome outcome = active_set(s, weight, limit, width, rounds);
+        if (outcome == FAILED) return;
+        const bool once_more = attempt < ATTEMPTS - 1,
+                   last = !once_more || (complete(s, mine, slope, h, limit, m, n, width) && outcome == FINISHED);
+        for (int j = threadIdx.x; j < n; j += THREADS) z[j] = 0.;
+        __syncthreads();
+        for (int c = threadIdx.x; c < width; c += THREADS) z[s.columns[c]] = s.z[c];
+        if (last) return;
+        point = z, slope = h;
     }
-    for (int j = threadIdx.x; j < n; j += THREADS) z[first + j] = solved ? 0. : x[first + j];
-    __syncthreads();
-    for (int c = threadIdx.x; solved && c < width; c += THREADS) z[first + s.columns[c]] = s.z[c];
 }

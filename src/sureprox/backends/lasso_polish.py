@@ -16,9 +16,9 @@ def shared_memory(pieces: int) -> int:
     """Bytes that a block needs."""
     most = SIDE * pieces
     triangle = most * (most + 1) // 2
-    normal = max(8 * triangle, 12 * LONGEST)
-    factor = 8 * max(triangle + most, DEEP * most)
-    return normal + factor + 8 * 6 * most + 4 * 2 * most + 16
+    normal = 8 * max(triangle, 2 * LONGEST)
+    factor = 8 * max(triangle + most, DEEP * (most + 4))
+    return normal + factor + 8 * 6 * most + 4 * (2 * most + THREADS // 32 + 4)
 
 
 def _build(pieces: int, device: torch.device) -> tuple[str, str, cuda.Macros, int, int]:
@@ -27,11 +27,15 @@ def _build(pieces: int, device: torch.device) -> tuple[str, str, cuda.Macros, in
 
 
 def launch_polish(A: Tensor, lam: Tensor, given: Attempt, pieces: int) -> Tensor:
-    """`Attempt.points` by the kernel, A (B, m, n) in float32, lam () or (B,)."""
+    """`Attempt.points` by the kernel, A (B, m, n) in float32, lam () or (B,).
+
+    Where a coordinate should have joined that was no candidate, or `ROUNDS` were not enough, what a second call from
+    there would find.
+    """
     batch, m, n = A.shape
     x, g, rows = (value.contiguous() for value in (given.x.double(), given.g, given.rows))
-    z = torch.empty_like(x)
-    arguments = [A, lam.expand(batch).contiguous(), rows, x, g, z, m, n, ROUNDS, SLACK]
+    z, h = torch.empty_like(x), torch.empty_like(x)
+    arguments = [A, lam.expand(batch).contiguous(), rows, x, g, z, h, m, n, ROUNDS, SLACK]
     kernel = cuda.kernel(*_build(pieces, A.device))
     kernel((len(rows), 1, 1), (THREADS, 1, 1), arguments, shared_mem=shared_memory(pieces))
     return z

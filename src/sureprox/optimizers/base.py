@@ -118,7 +118,12 @@ def resolve_step_size(problem: Problem, step_size: Any) -> Scalars:
     return value
 
 
+def unusable_steps(value: Tensor) -> Tensor:
+    """(B,) bool."""
+    return ~(torch.isfinite(value) & (value > 0))
+
+
 def check_step_size(value: Tensor) -> None:
-    bad = ~(torch.isfinite(value) & (value > 0))
+    bad = unusable_steps(value)
     if bool(bad.any()):
         raise InputError(f"step_size is {float(value[bad][0]):g} for some instance; it must be finite and > 0")

@@ -67,3 +67,8 @@ class BatchData(ABC):  # noqa: B024  its subclasses have the abstract methods
 def repeated_rows(value: Tensor, copies: int) -> Tensor:
     """Every row `copies` times in a row."""
     return value.unsqueeze(1).expand(-1, copies, *value.shape[1:]).flatten(0, 1)
+
+
+def taken(whole: Tensor, rows: Tensor) -> Tensor:
+    """The `rows` (R,), all different and in order, of `whole` (B, ...); that itself if they are all of them."""
+    return whole if len(rows) == len(whole) else whole[rows]
