@@ -13,6 +13,7 @@ from sureprox.backends.lanczos import block_lanczos
 from sureprox.backends.largest import launch_largest
 from sureprox.backends.lasso_polish import points
 from sureprox.backends.normal import NormalLeastSquares, normal_map
+from sureprox.errors import InputError
 from sureprox.fast import plain_steps
 from sureprox.optimizers import FISTA, ISTA, Certified, load
 from sureprox.polish import Attempt, Candidates
@@ -86,6 +87,12 @@ def test_largest_eigenvalue_of_small_normal_matrices(batch, m, n):
     f = LeastSquares.trusted(A=A, b=A[:, :, 0].contiguous())
     with torch.no_grad():
         assert torch.equal(f.lipschitz(), found)
+
+
+def test_a_step_size_that_is_none_is_refused():
+    A = drawn(torch.Generator("cuda").manual_seed(1), 8, 20, 40) * 1e25
+    with pytest.raises(InputError, match="step_size is 0 for some instance"):
+        solve(lasso(A, A[:, :, 0].contiguous(), 1.0))
 
 
 @pytest.mark.parametrize(("batch", "m", "n", "few"), [(300, 250, 500, 60), (140, 200, 300, 110), (40, 30, 20, 5)])

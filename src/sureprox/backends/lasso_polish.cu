@@ -35,10 +35,10 @@ struct Shared {
         } all;  // coordinates, before there are candidates and when there is a point
     };
     union {
-        double U[TRIANGLE + MOST];
+        double U[TRIANGLE + 2 * MOST];
         double part[DEEP][STRIDE];  // rows of A_W, while G is made
     };
-    double x[MOST], g[MOST], pull[MOST], right[MOST], d[MOST], z[MOST];
+    double x[MOST], g[MOST], pull[MOST], right[MOST], inverse[MOST], d[MOST], z[MOST];
     int columns[MOST], inside[MOST], sums[WARPS];
     int size, left, changed, broken;
 };
@@ -106,13 +106,20 @@ __device__ void form(Shared& s, const float* A, int m, int n, int width) {
         while (at(I + 1, 0) <= piece) ++I;
         high[u] = I, low[u] = piece - at(I, 0);
     }
-    for (int from = 0; from < m; from += DEEP) {
+    constexpr int DOWN = DEEP / WARPS, ALONG = (MOST + WARP - 1) / WARP;
+    float ahead[DOWN][ALONG];  // of the rows that come next
+    for (int from = -DEEP; from < m; from += DEEP) {
         __syncthreads();  // all have used the rows before
-        for (int r = warp; r < DEEP; r += WARPS)
-            for (int c = lane; c < SIDE * pieces; c += WARP) {
-                const bool there = from + r < m && c < width;
-                s.part[r][c] = there ? A[(long long)(from + r) * n + s.columns[c]] : 0.;
+#pragma unroll
+        for (int a = 0; a < DOWN; ++a)
+#pragma unroll
+            for (int b = 0; b < ALONG; ++b) {
+                const int r = warp + WARPS * a, c = lane + WARP * b;
+                if (from >= 0 && c < SIDE * pieces) s.part[r][c] = ahead[a][b];
+                const bool there = from + DEEP + r < m && c < width;
+                ahead[a][b] = there ? A[(long long)(from + DEEP + r) * n + s.columns[c]] : 0.f;
             }
+        if (from < 0) continue;
         __syncthreads();
 #pragma unroll
         for (int u = 0; u < UNITS; ++u) {
@@ -143,49 +150,47 @@ __device__ void form(Shared& s, const float* A, int m, int n, int width) {
     __syncthreads();
 }
 
-// The columns of S in U, and s.right as its row `width`; whether A_S has full rank.
+// Where column j of U begins, less j: it holds the rows j to `width`, and row i of it is found at this plus i.
+__device__ __forceinline__ int column_of(int j, int width) { return j * (width + 1) - j * (j - 1) / 2 - j; }
+
+// The columns of S in U, with s.right as their row `width`; whether A_S has full rank.
 __device__ bool factorized(Shared& s, int width) {
-    const int row = threadIdx.x / SIDE, column = threadIdx.x % SIDE;
-    double left[PIECES][PIECES];
-    unsigned rows = 0, columns = 0;  // which of mine are in S, or below
+    const int row = threadIdx.x / SIDE, column = threadIdx.x % SIDE, pieces = width / SIDE + 1;
+    double left[PIECES][PIECES];  // zero for those who are not in S, and so it stays
 #pragma unroll
-    for (int p = 0; p < PIECES; ++p) {
-        const int i = row + SIDE * p, k = column + SIDE * p;
-        if (i == width || (i < width && s.inside[i])) rows |= 1u << p;
-        if (k < width && s.inside[k]) columns |= 1u << p;
+    for (int p = 0; p < PIECES; ++p)
 #pragma unroll
         for (int q = 0; q <= p; ++q) {
-            const int c = column + SIDE * q;
-            left[p][q] = i < width && c <= i ? s.G[at(i, c)] : i == width && c < width ? s.right[c] : 0.;
+            const int i = row + SIDE * p, k = column + SIDE * q;
+            const bool in = k < width && s.inside[k] && (i == width || (k <= i && i < width && s.inside[i]));
+            left[p][q] = !in ? 0. : i == width ? s.right[k] : s.G[at(i, k)];
         }
-    }
 #pragma unroll
     for (int turn = 0; turn < PIECES; ++turn)
         for (int own = 0; own < SIDE; ++own) {
             const int j = own + SIDE * turn;
             if (j >= width) return true;
             if (!s.inside[j]) continue;  // the same for all
+            double* U = s.U + column_of(j, width);
             if (column == own) {
 #pragma unroll
                 for (int p = turn; p < PIECES; ++p) {
                     const int i = row + SIDE * p;
-                    if (i >= j && i <= width) s.U[at(i, j)] = left[p][turn];
+                    if (i >= j && i <= width) U[i] = left[p][turn];
                 }
+                if (row == own) s.inverse[j] = 1. / left[turn][turn];
             }
             __syncthreads();
-            const double pivot = s.U[at(j, j)];
-            if (!(pivot > 0.)) return false;  // the same for all
-            const double inverse = 1. / pivot;
-            double by[PIECES];
+            if (!(U[j] > 0.)) return false;  // the same for all
+            const double inverse = s.inverse[j];
+            double by[PIECES];  // what lies beyond `width` is nobody's and goes nowhere
 #pragma unroll
-            for (int q = turn; q < PIECES; ++q) {
-                const int k = column + SIDE * q;
-                by[q] = (columns >> q & 1) && k > j ? s.U[at(k, j)] : 0.;
-            }
+            for (int q = turn; q < PIECES; ++q)
+                by[q] = q < pieces && (q > turn || column > own) ? U[column + SIDE * q] : 0.;
 #pragma unroll
             for (int p = turn; p < PIECES; ++p) {
-                const int i = row + SIDE * p;
-                const double mine = (rows >> p & 1) && i > j ? s.U[at(i, j)] * inverse : 0.;
+                if (p >= pieces) break;
+                const double mine = p > turn || row > own ? U[row + SIDE * p] * inverse : 0.;
 #pragma unroll
                 for (int q = turn; q <= p; ++q) left[p][q] -= mine * by[q];
             }
@@ -197,11 +202,13 @@ __device__ bool factorized(Shared& s, int width) {
 __device__ void solve(Shared& s, int width) {
     const int lane = threadIdx.x % WARP;
     double mine[HELD], inverse[HELD];
+    const double* U[HELD];
 #pragma unroll
     for (int h = 0; h < HELD; ++h) {
         const int i = lane + WARP * h;
         const bool in = i < width && s.inside[i];
-        mine[h] = in ? s.U[at(width, i)] : 0., inverse[h] = in ? 1. / s.U[at(i, i)] : 0.;
+        U[h] = s.U + column_of(i, width);
+        mine[h] = in ? U[h][width] : 0., inverse[h] = in ? s.inverse[i] : 0.;
     }
 #pragma unroll
     for (int block = HELD - 1; block >= 0; --block)
@@ -211,10 +218,8 @@ __device__ void solve(Shared& s, int width) {
             const double value = __shfl_sync(0xffffffffu, mine[block] * inverse[block], from);
             if (lane == from) s.d[j] = value;
 #pragma unroll
-            for (int h = 0; h <= block; ++h) {
-                const int i = lane + WARP * h;
-                if (i < j && inverse[h] != 0.) mine[h] -= s.U[at(j, i)] * value;
-            }
+            for (int h = 0; h <= block; ++h)
+                if (lane + WARP * h < j && inverse[h] != 0.) mine[h] -= U[h][j] * value;
         }
 }
 
@@ -260,7 +265,8 @@ __device__ Outcome active_set(Shared& s, double lam, double limit, int width, in
 }
 
 // out (n): the gradient at s.z, that at s.x being g; whether all but the candidates are where they should be.
-__device__ bool complete(Shared& s, const float* A, const double* g, double* out, double limit, int m, int n, int width) {
+__device__ bool complete(Shared& s, const float* A, const double* g, double* out, double limit, int m, int n,
+                         int width) {
     constexpr int EACH = LONGEST / WARP;
     const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
     for (int c = threadIdx.x; c < width; c += THREADS) s.d[c] = s.z[c] - s.x[c];

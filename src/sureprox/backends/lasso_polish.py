@@ -17,8 +17,8 @@ def shared_memory(pieces: int) -> int:
     most = SIDE * pieces
     triangle = most * (most + 1) // 2
     normal = 8 * max(triangle, 2 * LONGEST)
-    factor = 8 * max(triangle + most, DEEP * (most + 4))
-    return normal + factor + 8 * 6 * most + 4 * (2 * most + THREADS // 32 + 4)
+    factor = 8 * max(triangle + 2 * most, DEEP * (most + 4))
+    return normal + factor + 8 * 7 * most + 4 * (2 * most + THREADS // 32 + 4)
 
 
 def _build(pieces: int, device: torch.device) -> tuple[str, str, cuda.Macros, int, int]:

@@ -57,6 +57,7 @@ class LinearMap:
     def select(self, index: Tensor) -> "LinearMap":
         return self if self.shared else LinearMap(self.A[index])
 
+    @torch.no_grad()
     def gram_norm(self, batch: int, exact: bool = False) -> Scalars:
         """Largest eigenvalue of A'A per instance; see `largest_eigenvalue`."""
         A = self.A.detach()
