@@ -59,9 +59,17 @@ class Attempt:
     g: Vectors
     rows: Tensor
 
+    def select(self, index: Tensor) -> "Attempt":
+        """Of some of the instances."""
+        return Attempt(self.problem, self.x[index], self.g[index], self.rows[index])
+
     @fast_where_possible
     def points(self) -> Tensor:
         """See `polished`."""
+        return self.plain()
+
+    def plain(self) -> Tensor:
+        """`points` in operations of PyTorch."""
         problem, rows, f = self.problem, self.rows, self.problem.f
         assert isinstance(f, LeastSquares)
         values, ranked, size = _ranked(problem, self.x, self.g, rows)

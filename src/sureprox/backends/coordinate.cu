@@ -31,10 +31,8 @@ __device__ __forceinline__ void coordinate_network(const float* weights, const f
                 for (int e = 0; e < PAIR; ++e) gate[e][part] += row[k] * seen[e][k];
         }
 #pragma unroll
-        for (int e = 0; e < PAIR; ++e) {
-            c[e][unit] = sigmoid(gate[e][1]) * c[e][unit] + sigmoid(gate[e][0]) * hyperbolic(gate[e][2]);
-            h[e][unit] = sigmoid(gate[e][3]) * hyperbolic(c[e][unit]);
-        }
+        for (int e = 0; e < PAIR; ++e)
+            lstm_cell(gate[e][0], gate[e][1], gate[e][2], gate[e][3], c[e][unit], h[e][unit]);
     }
     asm volatile("" ::: "memory");
     float inner[PAIR][UNITS];

@@ -49,11 +49,20 @@ def points(given: Attempt) -> Tensor | None:
     if f.A.ndim == 2 or not f.A.is_contiguous() or not cuda.usable(f.A.device, f.A.dtype, shared_memory(PIECES[0])):
         return None
     free = (r.lam if r.lam.ndim == 0 else r.lam[given.rows].unsqueeze(1)) == 0  # then all coordinates have a slope
-    most = int(widths(((given.x != 0) | free).sum(1), f.m, n).max())
-    pieces = next((pieces for pieces in PIECES if most < SIDE * pieces), None)
-    if pieces is None or cuda.shared_memory(f.A.device) < shared_memory(pieces):
+    width = widths(((given.x != 0) | free).sum(1), f.m, n)
+    most, room = int(width.max()), cuda.shared_memory(f.A.device)
+    possible = [pieces for pieces in PIECES if shared_memory(pieces) <= room]
+    pieces = next((pieces for pieces in possible if most < SIDE * pieces), possible[-1])
+    if not cuda.can_build(*_build(pieces, f.A.device)):
         return None
-    return launch_polish(f.A, r.lam, given, pieces) if cuda.can_build(*_build(pieces, f.A.device)) else None
+    if most < SIDE * pieces:
+        return launch_polish(f.A, r.lam, given, pieces)
+    found, narrow = torch.empty_like(given.g), width < SIDE * pieces
+    few, many = (given.select(mask.nonzero()[:, 0]) for mask in (narrow, ~narrow))
+    if len(few.rows):
+        found[narrow] = launch_polish(f.A, r.lam, few, pieces)
+    found[~narrow] = many.plain()
+    return found
 
 
 offer(Attempt, "points", points)

@@ -182,21 +182,6 @@ __device__ __forceinline__ void cell(float (&gates)[UNITS][2], const float (&c)[
         }
 }
 
-// 1 / sigmoid(x), at most e^40 or so: the product of two of them is finite. A NaN stays one.
-__device__ __forceinline__ float inverse_sigmoid(float x) {
-    return 1.f + power_of_two(x < -40.f ? 40.f * LOG2_E : -LOG2_E * x);
-}
-
-// c = sigmoid(forget) c + sigmoid(in) tanh(candidate), h = sigmoid(out) tanh(c), from the preactivations of the gates:
-// over common denominators there are two divisions instead of five.
-__device__ __forceinline__ void lstm_cell(float in, float forget, float candidate, float out, float& c, float& h) {
-    const float small = power_of_two(-2.f * LOG2_E * fabsf(candidate)), open = inverse_sigmoid(forget);
-    const float both = inverse_sigmoid(in) * (1.f + small);
-    c = (c * both + copysignf(1.f - small, candidate) * open) * reciprocal(both * open);
-    const float left = power_of_two(-2.f * LOG2_E * fabsf(c));
-    h = copysignf(1.f - left, c) * reciprocal(inverse_sigmoid(out) * (1.f + left));
-}
-
 // As `cell`, without the activations; c becomes the new one.
 __device__ __forceinline__ void next_cell(const float (&gates)[UNITS][2], float (&c)[V][2], float (&h_new)[V][2]) {
 #pragma unroll
