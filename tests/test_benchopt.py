@@ -64,7 +64,7 @@ def best_logistic(form: str) -> float:
     X, y = data("logreg_l1", form)
     lmbd = 0.1 * abs(X.T @ y).max() / 2
     model = LogisticRegression(
-        C=1 / lmbd, l1_ratio=1, solver="liblinear", fit_intercept=False, tol=1e-12, max_iter=10**5
+        C=1 / lmbd, l1_ratio=1, solver="liblinear", fit_intercept=False, tol=1e-12, max_iter=10**5, random_state=0
     ).fit(X, y)
     return np.logaddexp(0, -y * (X @ model.coef_[0])).sum() + lmbd * abs(model.coef_).sum()
 
