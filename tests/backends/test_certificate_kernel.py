@@ -112,7 +112,7 @@ def test_matrices_that_the_kernel_is_made_for(A, fit):
     assert fits(A) is fit
 
 
-def test_not_on_a_cpu():
+def test_few_columns_on_a_cpu_are_left_to_the_plain_one():
     problem = drawn(2, 6, 8, torch.float32)
     x = torch.zeros(2, 8, dtype=torch.float64)
     assert quick_certificate(problem, x) is None

@@ -141,8 +141,7 @@ def test_supports_too_large_for_it_are_left_to_others(on_cpu, monkeypatch):
     x[1, :150] = 1.0
     given = Attempt(given.problem, x, given.problem.to(dtype=torch.float64).grad(x), given.rows)
     monkeypatch.setattr(cuda, "usable", lambda device, dtype, needed: dtype == torch.float32)
-    monkeypatch.setattr(cuda, "can_build", lambda *build: True)
-    monkeypatch.setattr(cuda, "shared_memory", lambda device: shared_memory(7))
+    monkeypatch.setattr("sureprox.backends.lasso_polish._ready", lambda device: (4, 7))
     found = points(given)
     assert int(widths((x != 0).sum(1), 250, 300)[1]) >= 7 * SIDE
     assert torch.equal(found[1], given.plain()[1])

@@ -1,9 +1,9 @@
-"""What is known about points of LASSO problems, in float64 from one read of A as it is, on an NVIDIA GPU."""
+"""What is known about points of LASSO problems, in float64 from one read of A, on an NVIDIA GPU and on a CPU."""
 
 import torch
 from torch import Tensor
 
-from sureprox.backends import cuda
+from sureprox.backends import cpu_certificate, cuda
 from sureprox.fast import offer
 from sureprox.problems import Problem
 from sureprox.problems.problem import Certificate, lasso_parts
@@ -50,14 +50,22 @@ def quick_certificate(problem: Problem, x: Tensor) -> Certificate | None:
     if parts is None:
         return None
     f, r = parts
-    n, device = problem.n, f.A.device
-    if device.type != "cuda" or not fits(f.A) or not cuda.usable(device, torch.float32, shared_memory(n)):
-        return None
-    if not cuda.can_build(*_build(n, f.A.dtype, cuda.index(device))):
-        return None
     y = x if problem.shift is None else x + problem.shift.double()
-    numbers, gradient = launch_certificate(f.A, f.b, r.lam, y)
-    return Certificate(numbers[:, 0], numbers[:, 1], numbers[:, 2], gradient)
+    if f.A.device.type == "cpu":
+        found = cpu_certificate.certificate(f.A, f.b, r.lam, y)
+    else:
+        found = launch_certificate(f.A, f.b, r.lam, y) if _can_launch(f.A) else None
+    if found is None:
+        return None
+    (objective, gap, kkt), gradient = found[0].unbind(1), found[1]
+    return Certificate(objective, gap, kkt, gradient)
+
+
+def _can_launch(A: Tensor) -> bool:
+    n, device = A.shape[-1], A.device
+    if device.type != "cuda" or not fits(A) or not cuda.usable(device, torch.float32, shared_memory(n)):
+        return False
+    return cuda.can_build(*_build(n, A.dtype, cuda.index(device)))
 
 
 offer(Problem, "quick_certificate", quick_certificate)

@@ -1,5 +1,8 @@
 """`sureprox.polish` for LASSO problems as one kernel, on an NVIDIA GPU."""
 
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+
 import torch
 from torch import Tensor
 
@@ -26,6 +29,15 @@ def _build(pieces: int, device: torch.device) -> tuple[str, str, cuda.Macros, in
     return "lasso_polish.cu", "polish", (("PIECES", pieces),), cuda.index(device), shared_memory(pieces)
 
 
+@cache
+def _ready(device: torch.device) -> tuple[int, ...]:
+    """The PIECES that can be built for the device: all at once, so that none has to be waited for in a later solve."""
+    wanted = [pieces for pieces in PIECES if shared_memory(pieces) <= cuda.shared_memory(device)]
+    with ThreadPoolExecutor(len(PIECES)) as pool:
+        built = list(pool.map(lambda pieces: cuda.can_build(*_build(pieces, device)), wanted))
+    return tuple(pieces for pieces, possible in zip(wanted, built, strict=True) if possible)
+
+
 def launch_polish(A: Tensor, lam: Tensor, given: Attempt, pieces: int) -> Tensor:
     """`Attempt.points` by the kernel, A (B, m, n) in float32, lam () or (B,).
 
@@ -50,11 +62,10 @@ def points(given: Attempt) -> Tensor | None:
         return None
     free = (r.lam if r.lam.ndim == 0 else r.lam[given.rows].unsqueeze(1)) == 0  # then all coordinates have a slope
     width = widths(((given.x != 0) | free).sum(1), f.m, n)
-    most, room = int(width.max()), cuda.shared_memory(f.A.device)
-    possible = [pieces for pieces in PIECES if shared_memory(pieces) <= room]
-    pieces = next((pieces for pieces in possible if most < SIDE * pieces), possible[-1])
-    if not cuda.can_build(*_build(pieces, f.A.device)):
+    ready, most = _ready(f.A.device), int(width.max())
+    if not ready:
         return None
+    pieces = next((pieces for pieces in ready if most < SIDE * pieces), ready[-1])
     if most < SIDE * pieces:
         return launch_polish(f.A, r.lam, given, pieces)
     found, narrow = torch.empty_like(given.g), width < SIDE * pieces

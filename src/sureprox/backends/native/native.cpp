@@ -1,4 +1,5 @@
 // The entry points: one for each step and precision.
+#include "certificate.h"
 #include "go_math.h"
 #include "spectrum.h"
 #include "sure.h"
@@ -38,6 +39,8 @@ void turn_float(const Turn<float>* in) { turn(*in); }
 void turn_double(const Turn<double>* in) { turn(*in); }
 void krylov_float(const Krylov<float>* in) { krylov(*in); }
 void krylov_double(const Krylov<double>* in) { krylov(*in); }
+void certificate_float(const Certificate<float>* in) { certificates(*in); }
+void certificate_double(const Certificate<double>* in) { certificates(*in); }
 void gradient_float(const Gradient<float>* in) { gradients(*in); }
 void gradient_double(const Gradient<double>* in) { gradients(*in); }
 }

@@ -1,0 +1,25 @@
+"""What is known about points of LASSO problems, in float64 from one read of A as it is, on a CPU (see cpu.py)."""
+
+import torch
+from torch import Tensor
+
+from sureprox.backends.cpu import LARGEST_ALONE, SUFFIX, call, suits
+
+CERTIFICATE = ("A b lam x out gradient weights", "batch m n threads")
+
+
+def certificate(A: Tensor, b: Tensor, lam: Tensor, x: Tensor) -> tuple[Tensor, Tensor] | None:
+    """(B, 3), F, duality gap and KKT residual, and (B, n), the gradient of f, at x (B, n), which is in float64.
+
+    A (B, m, n), b (B, m), lam () or (B,); None where the kernel does not apply.
+    """
+    if A.ndim != 3 or not A.is_contiguous() or not suits(A, *A.shape[::2]):
+        return None
+    batch, m, n = A.shape
+    if batch < torch.get_num_threads() and m * n > LARGEST_ALONE:
+        return None
+    out, gradient = x.new_empty(batch, 3), x.new_empty(batch, n)
+    tensors: dict[str, Tensor | None] = {"A": A, "b": b.contiguous(), "lam": lam.expand(batch).contiguous()}
+    tensors |= {"x": x.contiguous(), "out": out, "gradient": gradient}
+    call(f"certificate_{SUFFIX[A.dtype]}", CERTIFICATE, tensors, (), batch=batch, m=m, n=n)
+    return out, gradient
