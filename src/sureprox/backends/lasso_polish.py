@@ -1,4 +1,4 @@
-"""`sureprox.polish` for LASSO problems as one kernel, on an NVIDIA GPU."""
+"""`sureprox.polish` for LASSO problems as one kernel, on an NVIDIA GPU and on a CPU."""
 
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -6,7 +6,7 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from sureprox.backends import cuda
+from sureprox.backends import cpu_polish, cuda
 from sureprox.fast import offer
 from sureprox.polish import ROUNDS, SLACK, Attempt, widths
 from sureprox.problems.problem import lasso_parts
@@ -55,10 +55,12 @@ def launch_polish(A: Tensor, lam: Tensor, given: Attempt, pieces: int) -> Tensor
 
 def points(given: Attempt) -> Tensor | None:
     parts, n = lasso_parts(given.problem), given.problem.n
-    if parts is None or given.problem.shift is not None or n > LONGEST or not len(given.rows):
+    if parts is None or given.problem.shift is not None or parts[0].A.ndim == 2 or not len(given.rows):
         return None
     f, r = parts
-    if f.A.ndim == 2 or not f.A.is_contiguous() or not cuda.usable(f.A.device, f.A.dtype, shared_memory(PIECES[0])):
+    if f.A.device.type == "cpu":
+        return cpu_polish.points(f.A, r.lam, given)
+    if n > LONGEST or not f.A.is_contiguous() or not cuda.usable(f.A.device, f.A.dtype, shared_memory(PIECES[0])):
         return None
     free = (r.lam if r.lam.ndim == 0 else r.lam[given.rows].unsqueeze(1)) == 0  # then all coordinates have a slope
     width = widths(((given.x != 0) | free).sum(1), f.m, n)

@@ -1,6 +1,6 @@
 // The entry points: one for each step and precision.
-#include "certificate.h"
 #include "go_math.h"
+#include "polish.h"
 #include "spectrum.h"
 #include "sure.h"
 
@@ -41,6 +41,8 @@ void krylov_float(const Krylov<float>* in) { krylov(*in); }
 void krylov_double(const Krylov<double>* in) { krylov(*in); }
 void certificate_float(const Certificate<float>* in) { certificates(*in); }
 void certificate_double(const Certificate<double>* in) { certificates(*in); }
+void polish_float(const Polish<float>* in) { polish(*in); }
+void polish_double(const Polish<double>* in) { polish(*in); }
 void gradient_float(const Gradient<float>* in) { gradients(*in); }
 void gradient_double(const Gradient<double>* in) { gradients(*in); }
 }
