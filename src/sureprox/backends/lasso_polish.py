@@ -1,6 +1,5 @@
 """`sureprox.polish` for LASSO problems as one kernel, on an NVIDIA GPU and on a CPU."""
 
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 
 import torch
@@ -12,6 +11,7 @@ from sureprox.polish import ROUNDS, SLACK, Attempt, widths
 from sureprox.problems.problem import lasso_parts
 
 THREADS, SIDE, LONGEST, DEEP = 256, 16, 512, 32  # as in lasso_polish.cu
+WORTH_BUILDING = 2**18  # entries of A: that takes a few seconds, once in a process
 PIECES = (4, 7, 10)  # for supports of at most so many times SIDE candidates, less one
 
 
@@ -32,10 +32,8 @@ def _build(pieces: int, device: torch.device) -> tuple[str, str, cuda.Macros, in
 @cache
 def _ready(device: torch.device) -> tuple[int, ...]:
     """The PIECES that can be built for the device: all at once, so that none has to be waited for in a later solve."""
-    wanted = [pieces for pieces in PIECES if shared_memory(pieces) <= cuda.shared_memory(device)]
-    with ThreadPoolExecutor(len(PIECES)) as pool:
-        built = list(pool.map(lambda pieces: cuda.can_build(*_build(pieces, device)), wanted))
-    return tuple(pieces for pieces, possible in zip(wanted, built, strict=True) if possible)
+    fitting = (pieces for pieces in PIECES if shared_memory(pieces) <= cuda.shared_memory(device))
+    return tuple(pieces for pieces in fitting if cuda.can_build(*_build(pieces, device)))
 
 
 def launch_polish(A: Tensor, lam: Tensor, given: Attempt, pieces: int) -> Tensor:
@@ -54,26 +52,31 @@ def launch_polish(A: Tensor, lam: Tensor, given: Attempt, pieces: int) -> Tensor
 
 
 def points(given: Attempt) -> Tensor | None:
-    parts, n = lasso_parts(given.problem), given.problem.n
+    parts = lasso_parts(given.problem)
     if parts is None or given.problem.shift is not None or parts[0].A.ndim == 2 or not len(given.rows):
         return None
-    f, r = parts
-    if f.A.device.type == "cpu":
-        return cpu_polish.points(f.A, r.lam, given)
-    if n > LONGEST or not f.A.is_contiguous() or not cuda.usable(f.A.device, f.A.dtype, shared_memory(PIECES[0])):
+    A, lam = parts[0].A, parts[1].lam
+    if A.device.type == "cpu":
+        return cpu_polish.points(A, lam, given)
+    if A.shape[2] > LONGEST or A.numel() < WORTH_BUILDING or not A.is_contiguous():
         return None
-    free = (r.lam if r.lam.ndim == 0 else r.lam[given.rows].unsqueeze(1)) == 0  # then all coordinates have a slope
-    width = widths(((given.x != 0) | free).sum(1), f.m, n)
-    ready, most = _ready(f.A.device), int(width.max())
-    if not ready:
+    if not cuda.usable(A.device, A.dtype, shared_memory(PIECES[0])) or not _ready(A.device):
         return None
+    return gpu_points(A, lam, given, _ready(A.device))
+
+
+def gpu_points(A: Tensor, lam: Tensor, given: Attempt, ready: tuple[int, ...]) -> Tensor:
+    """`Attempt.points` by a kernel for so many PIECES; instances with too many candidates for all of them by others."""
+    free = (lam if lam.ndim == 0 else lam[given.rows].unsqueeze(1)) == 0  # then all coordinates have a slope
+    width = widths(((given.x != 0) | free).sum(1), *A.shape[1:])
+    most = int(width.max())
     pieces = next((pieces for pieces in ready if most < SIDE * pieces), ready[-1])
     if most < SIDE * pieces:
-        return launch_polish(f.A, r.lam, given, pieces)
+        return launch_polish(A, lam, given, pieces)
     found, narrow = torch.empty_like(given.g), width < SIDE * pieces
     few, many = (given.select(mask.nonzero()[:, 0]) for mask in (narrow, ~narrow))
     if len(few.rows):
-        found[narrow] = launch_polish(f.A, r.lam, few, pieces)
+        found[narrow] = launch_polish(A, lam, few, pieces)
     found[~narrow] = many.plain()
     return found
 
