@@ -93,7 +93,7 @@ def times(batch: int, steps: int, rounds: int, dtype: torch.dtype) -> dict[str, 
         "Sure conjugate": Sure(conjugate=True),
     }
     modes: dict[str, Optimizer[Any]] = {
-        "ISTA, torch.bmm": ColumnISTA(),
+        "ISTA, two bmm": ColumnISTA(),
         "ISTA": ISTA(),
         "ISTA one read": OneReadISTA(),
         **learned,
@@ -175,7 +175,7 @@ def main() -> None:
         results[name] = {
             "milliseconds_per_iteration": {mode: round(value, 4) for mode, value in best.items()},
             "in_iterations_of_ISTA_by_torch_bmm": {
-                mode: round(value / best["ISTA, torch.bmm"], 2) for mode, value in best.items()
+                mode: round(value / best["ISTA, two bmm"], 2) for mode, value in best.items()
             },
             "in_iterations_of_ISTA": {mode: round(value / best["ISTA"], 2) for mode, value in best.items()},
             "in_iterations_of_ISTA_one_read": {

@@ -126,6 +126,7 @@ def solve(
         points = 3 if certify is True else 1  # in an iteration, two products with A for each
         polishing = Polish(problem, 2 * points) if ends else None
         run = Run(problem, optimizer, start, rule.start, int(max_iter), rule, tuple(record), polishing)
+        del rule.start  # its gradient is as large as x
         if free and not differentiable and has_short_path(problem):
             everyone = torch.arange(problem.batch)
             run.take(everyone, followed_path(problem), rule, ~run.done, Track.PATH)

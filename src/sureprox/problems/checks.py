@@ -5,10 +5,12 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.utils.weak import WeakIdKeyDictionary
 
 from sureprox.errors import InputError
 
 FLOATS = (torch.float32, torch.float64)
+_trusted = WeakIdKeyDictionary()  # the version of each tensor at which it was found to be fine
 
 
 def as_tensor(name: str, value: Any, like: Tensor | None = None) -> Tensor:
@@ -63,12 +65,12 @@ def trusted(tensor: Tensor) -> Tensor:
     On a GPU only: to look would be to wait for all that the device has still to do.
     """
     if tensor.device.type == "cuda" and not tensor.is_inference():
-        tensor._sureprox_trusted = tensor._version  # type: ignore[attr-defined]
+        _trusted[tensor] = tensor._version
     return tensor
 
 
 def is_trusted(tensor: Tensor) -> bool:
-    version = getattr(tensor, "_sureprox_trusted", None)
+    version = _trusted.get(tensor)
     return version is not None and version == tensor._version
 
 
