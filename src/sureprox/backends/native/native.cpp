@@ -37,12 +37,12 @@ void follow_float(const Follow<float>* in) { follow(*in); }
 void follow_double(const Follow<double>* in) { follow(*in); }
 void turn_float(const Turn<float>* in) { turn(*in); }
 void turn_double(const Turn<double>* in) { turn(*in); }
-void krylov_float(const Krylov<float>* in) { krylov(*in); }
-void krylov_double(const Krylov<double>* in) { krylov(*in); }
 void certificate_float(const Certificate<float>* in) { certificates(*in); }
 void certificate_double(const Certificate<double>* in) { certificates(*in); }
 void polish_float(const Polish<float>* in) { polish(*in); }
 void polish_double(const Polish<double>* in) { polish(*in); }
+void largest_float(const Largest<float>* in) { largest(*in); }
+void largest_double(const Largest<double>* in) { largest(*in); }
 void gradient_float(const Gradient<float>* in) { gradients(*in); }
 void gradient_double(const Gradient<double>* in) { gradients(*in); }
 }

@@ -1,134 +1,107 @@
-// Block Krylov spaces of A A' or A'A, whichever is smaller, one instance at a time: what problems/spectrum.py computes
-// and explains. A stays in the second cache over all steps.
+// The largest eigenvalue of A'A for each A, one instance at a time: Lanczos' method with one vector, while A stays in
+// the second cache. The vectors have n numbers whatever the shape, so that A and A' share a read of A.
+//
+// With v_0 = `start` and v_-1 = 0, beta_k v_{k+1} = A'A v_k - alpha_k v_k - beta_{k-1} v_{k-1}, where alpha_k is
+// v_k'A'A v_k and beta_k makes v_{k+1} of length one. The vectors are not orthogonalised again, which costs copies of
+// eigenvalues that were found already and nothing else: the largest eigenvalue of the tridiagonal matrix of the alphas
+// and betas is that of A'A as soon as it is there, and never above it but by rounding.
 #pragma once
 #include "parallel.h"
 
-constexpr int WIDTH = 4;  // vectors of a block, and rows of A at a time
+constexpr int MOST_STEPS = 48;
 
-// A (B, m, n), start (WIDTH, size), size = min(m, n), inverse (B) of the largest entry, basis and images
-// (B, steps WIDTH, size); images = (A A' or A'A) basis inverse^2
-template <class T> struct Krylov {
-    const T *A, *start, *inverse;
-    T *basis, *images;
+// A (B, m, n), start (n), of length one, out (B)
+template <class T> struct Largest {
+    const T *A, *start;
+    T* out;
     const T* const* weights;  // none
-    int64_t batch, m, n, steps, threads;
+    int64_t batch, m, n, steps, threads;  // steps <= MOST_STEPS
 };
 
-// body(i, rows, stride) for the rows i, ..., i + 3 of A; the last ones are copied, with zeros for those that are missing,
-// since rows are read beyond their end
-template <class T, class Body> void four_rows(const T* A, int64_t m, int64_t n, const Body& body) {
-    const int64_t padded = rounded_up(n, LANES<T>), whole = (m - 1) / WIDTH * WIDTH;
-    for (int64_t i = 0; i < whole; i += WIDTH) body(i, A + i * n, n);
-    T* last = scratch<T, 0>(WIDTH * padded);
-    std::memset(last, 0, WIDTH * padded * sizeof(T));
-    for (int64_t i = whole; i < m; i++) std::memcpy(last + (i - whole) * padded, A + i * n, n * sizeof(T));
-    body(whole, last, padded);
+// max |a|, not a number if one of them is not
+template <class T> T largest_size(const T* a, int64_t count) {
+    auto larger = [](auto size, auto most) IN_PLACE { return (size > most) | (size != size) ? size : most; };
+    Vec<T> most{};
+    int64_t j = 0;
+    for (; j + LANES<T> <= count; j += LANES<T>) most = larger(absolute<T>(load(a + j)), most);
+    T found = 0;
+    for (int i = 0; i < LANES<T>; i++) found = larger(T(most[i]), found);
+    for (; j < count; j++) found = larger(std::abs(a[j]), found);
+    return found;
 }
 
-// products[k][r] = a_r'x_k; x (WIDTH, padded), zero beyond n
-template <class T> INLINE void dots(const T* rows, int64_t stride, const T* x, int64_t padded, T (&products)[WIDTH][WIDTH]) {
-    Vec<T> sum[WIDTH][WIDTH] = {};
-    for (int64_t j = 0; j < padded; j += LANES<T>)
-        for (int k = 0; k < WIDTH; k++) {
-            const Vec<T> v = load(x + k * padded + j);
-            for (int r = 0; r < WIDTH; r++) sum[k][r] += load(rows + r * stride + j) * v;
-        }
-    for (int k = 0; k < WIDTH; k++)
-        for (int r = 0; r < WIDTH; r++) products[k][r] = total<T>(sum[k][r]);
-}
+struct Tridiagonal {
+    double diagonal[MOST_STEPS], beside[MOST_STEPS];  // beside[k] is in the rows k and k + 1
+    int size = 0;
 
-// y_k += sum_r by[k][r] a_r
-template <class T> INLINE void add(const T* rows, int64_t stride, const T (&by)[WIDTH][WIDTH], T* y, int64_t padded) {
-    for (int64_t j = 0; j < padded; j += LANES<T>)
-        for (int k = 0; k < WIDTH; k++) {
-            Vec<T> v = load(y + k * padded + j);
-            for (int r = 0; r < WIDTH; r++) v += load(rows + r * stride + j) * by[k][r];
-            store(y + k * padded + j, v);
-        }
-}
-
-template <class T> void scaled(T* y, int64_t n, int64_t padded, T by) {
-    for (int k = 0; k < WIDTH; k++, y += padded) {
-        for (int64_t j = 0; j < n; j++) y[j] *= by;
-        std::fill(y + n, y + padded, T(0));  // what lies beyond the end of a row has been added there
+    // Whether x is above all eigenvalues: whether all pivots of the matrix minus x are negative.
+    bool is_below(double x) const {
+        double pivot = diagonal[0] - x;
+        for (int k = 1; k < size && pivot < 0; k++) pivot = diagonal[k] - x - beside[k - 1] * beside[k - 1] / pivot;
+        return pivot < 0;
     }
-}
 
-// to = A A' from if m <= n, else A'A from, scaled; vectors of m or n numbers, `padded` apart; room: (WIDTH, padded n)
-template <class T>
-void applied(const T* A, int64_t m, int64_t n, T inverse, const T* from, T* to, int64_t padded, T* room) {
-    const int64_t across = rounded_up(n, LANES<T>);
-    T* sums = m <= n ? room : to;
-    std::memset(sums, 0, WIDTH * across * sizeof(T));
-    four_rows(A, m, n, [&](int64_t i, const T* rows, int64_t stride) {
-        T by[WIDTH][WIDTH];
-        if (m > n) dots(rows, stride, from, padded, by);
-        for (int k = 0; k < WIDTH; k++)
-            for (int r = 0; r < WIDTH; r++) by[k][r] = m > n ? by[k][r] * inverse : from[k * padded + i + r];
-        add(rows, stride, by, sums, across);
-    });
-    scaled(sums, n, across, inverse);
-    if (m > n) return;
-    std::memset(to, 0, WIDTH * padded * sizeof(T));
-    four_rows(A, m, n, [&](int64_t i, const T* rows, int64_t stride) {
-        T products[WIDTH][WIDTH];
-        dots(rows, stride, room, across, products);
-        for (int k = 0; k < WIDTH; k++)
-            for (int r = 0; r < WIDTH; r++) to[k * padded + i + r] = products[k][r] * inverse;
-    });
-}
-
-template <class T> INLINE T product(const T* x, const T* y, int64_t padded) {
-    Vec<T> sum{};
-    for (int64_t j = 0; j < padded; j += LANES<T>) sum += load(x + j) * load(y + j);
-    return total<T>(sum);
-}
-
-// `count` vectors `block` minus their projections on `known` orthonormal ones
-template <class T> void projected(T* block, int count, const T* basis, int64_t known, int64_t padded) {
-    for (int k = 0; k < count; k++) {
-        T* v = block + k * padded;
-        T* by = scratch<T, 2>(known);
-        for (int64_t e = 0; e < known; e++) by[e] = product(basis + e * padded, v, padded);
-        for (int64_t e = 0; e < known; e++)
-            for (int64_t j = 0; j < padded; j += LANES<T>) store(v + j, load(v + j) - by[e] * load(basis + e * padded + j));
-    }
-}
-
-// Two rounds of Gram-Schmidt; a vector that shrinks too much in one becomes zero
-template <class T> void orthonormalised(T* block, const T* basis, int64_t known, int64_t padded) {
-    for (const T drop : {T(1000) * std::numeric_limits<T>::epsilon(), T(0.5)}) {
-        T size[WIDTH];
-        for (int k = 0; k < WIDTH; k++) size[k] = std::sqrt(product(block + k * padded, block + k * padded, padded));
-        for (int twice = 0; known && twice < 2; twice++) projected(block, WIDTH, basis, known, padded);
-        for (int k = 0; k < WIDTH; k++) {
-            T* v = block + k * padded;
-            for (int twice = 0; k && twice < 2; twice++) projected(v, 1, block, k, padded);
-            const T norm = std::sqrt(product(v, v, padded));
-            const T by = norm > drop * size[k] ? T(1) / norm : T(0);
-            for (int64_t j = 0; j < padded; j++) v[j] = by > 0 ? v[j] * by : T(0);
+    // The largest eigenvalue, between the largest entry of the diagonal and Gershgorin's bound, by bisection.
+    double largest(double precision) const {
+        double low = diagonal[0], high = diagonal[0];
+        for (int k = 0; k < size; k++) {
+            const double before = k > 0 ? beside[k - 1] : 0, after = k + 1 < size ? beside[k] : 0;
+            low = std::max(low, diagonal[k]), high = std::max(high, diagonal[k] + before + after);
         }
+        for (int halved = 0; halved < 100 && high - low > precision * high; halved++) {
+            const double middle = (low + high) / 2;
+            (is_below(middle) ? high : low) = middle;
+        }
+        return (low + high) / 2;
     }
+};
+
+// Of A'A / 2^(2 exponent), with products of A and vectors / 2^exponent
+template <class T> Tridiagonal lanczos(const T* A, const T* start, int64_t m, int64_t n, int64_t steps, int exponent) {
+    constexpr T NOTHING = 8 * std::numeric_limits<T>::epsilon();  // what is shorter, beside the alphas, is rounding
+    const int64_t padded = rounded_up(n, LANES<T>);
+    const T inverse = std::ldexp(T(1), -exponent);
+    T *v = scratch<T, 1>(4 * padded + m), *before = v + padded, *scaled = before + padded, *image = scaled + padded;
+    T *zeros = image + padded, beta = 0, highest = 0;
+    std::memset(v, 0, (4 * padded + m) * sizeof(T));
+    std::memcpy(v, start, n * sizeof(T));
+    Tridiagonal found;
+    while (found.size < steps) {
+        for (int64_t j = 0; j < padded; j += LANES<T>) store(scaled + j, load(v + j) * inverse);
+        gradient(A, zeros, scaled, image, m, n);
+        std::fill(image + n, image + padded, T(0));  // what lies beyond the end of a row has been added there
+        Vec<T> along{}, square{};
+        for (int64_t j = 0; j < padded; j += LANES<T>) {
+            const Vec<T> w = load(image + j) * inverse - load(before + j) * beta;
+            store(image + j, w), along += w * load(v + j);
+        }
+        const T alpha = total<T>(along);
+        for (int64_t j = 0; j < padded; j += LANES<T>) {
+            const Vec<T> w = load(image + j) - load(v + j) * alpha;
+            store(image + j, w), square += w * w;
+        }
+        beta = std::sqrt(total<T>(square));
+        found.diagonal[found.size] = alpha, found.beside[found.size] = beta;
+        found.size++;
+        highest = std::max(highest, alpha);
+        if (!(beta > NOTHING * highest)) break;  // a space that A'A maps into itself
+        for (int64_t j = 0; j < padded; j += LANES<T>) store(image + j, load(image + j) / beta);
+        T* free = before;
+        before = v, v = image, image = free;
+    }
+    return found;
 }
 
-template <class T> void krylov(const Krylov<T>& in) {
-    const int64_t m = in.m, n = in.n, size = std::min(m, n), padded = rounded_up(size, LANES<T>), block = WIDTH * padded;
-    const int64_t across = rounded_up(n, LANES<T>), vectors = in.steps * WIDTH;
-    parallel(in.batch, in.threads, [&](int64_t i) {
-        T* basis = scratch<T, 1>((in.steps + 1) * block + WIDTH * across);
-        T *image = basis + in.steps * block, *room = image + block;
-        std::memset(image, 0, block * sizeof(T));
-        for (int k = 0; k < WIDTH; k++) std::memcpy(image + k * padded, in.start + k * size, size * sizeof(T));
-        for (int64_t s = 0; s < in.steps; s++) {
-            T* next = basis + s * block;
-            std::memcpy(next, image, block * sizeof(T));
-            orthonormalised(next, basis, s * WIDTH, padded);
-            applied(in.A + i * m * n, m, n, in.inverse[i], next, image, padded, room);
-            for (int k = 0; k < WIDTH; k++) {
-                const int64_t to = (i * vectors + s * WIDTH + k) * size;
-                std::memcpy(in.basis + to, next + k * padded, size * sizeof(T));
-                std::memcpy(in.images + to, image + k * padded, size * sizeof(T));
-            }
-        }
-    });
+template <class T> T largest(const T* A, const T* start, int64_t m, int64_t n, int64_t steps) {
+    const T size = largest_size(A, m * n);
+    if (!(size > 0) || std::isinf(size * size)) return size * size;  // the eigenvalue is no smaller than that
+    // A / 2^exponent has entries below two; 2^-exponent is a number even where A's are too small to be normal
+    const int exponent = std::max(std::ilogb(size), std::numeric_limits<T>::min_exponent - 1);
+    const double value = lanczos(A, start, m, n, steps, exponent).largest(std::numeric_limits<T>::epsilon());
+    return T(std::ldexp(std::max(value, 0.0), 2 * exponent));
+}
+
+template <class T> void largest(const Largest<T>& in) {
+    parallel(in.batch, in.threads,
+             [&](int64_t i) { in.out[i] = largest(in.A + i * in.m * in.n, in.start, in.m, in.n, in.steps); });
 }
