@@ -1,5 +1,6 @@
 """The last digits of a LASSO solution whose support is nearly known: small linear systems instead of iterations."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -62,6 +63,22 @@ class Attempt:
     def select(self, index: Tensor) -> "Attempt":
         """Of some of the instances."""
         return Attempt(self.problem, self.x[index], self.g[index], self.rows[index])
+
+    def widths(self, lam: Tensor) -> Tensor:
+        """(R,) how many candidates each instance has, lam () or (B,) being the weights of an L1 penalty."""
+        f = self.problem.f
+        assert isinstance(f, LeastSquares)
+        free = (lam if lam.ndim == 0 else lam[self.rows].unsqueeze(1)) == 0  # then all coordinates have a slope
+        return widths(((self.x != 0) | free).sum(1), f.m, self.problem.n)
+
+    def divided(self, narrow: Tensor, quick: Callable[["Attempt"], Tensor]) -> Tensor:
+        """`points`, by `quick` for those instances where `narrow` (R,) holds."""
+        found = torch.empty_like(self.g)
+        for mask, way in ((narrow, quick), (~narrow, Attempt.plain)):
+            index = mask.nonzero()[:, 0]
+            if len(index):
+                found[index] = way(self.select(index))
+        return found
 
     @fast_where_possible
     def points(self) -> Tensor:

@@ -10,7 +10,7 @@ from sureprox.fast import plain_steps
 from sureprox.optimizers import FISTA, ISTA, Certified, CertifiedCheap, GoMathL2O, Optimizer, Sure
 from sureprox.optimizers.guaranteed import TRACKS, Track, is_check
 from sureprox.problems import LassoFamily, LogisticFamily
-from sureprox.problems.stacked import Points
+from sureprox.problems.stacked import Points, Stacked
 
 pytestmark = pytest.mark.usefixtures("native")
 
@@ -120,6 +120,11 @@ def test_products_and_comparison(dtype):
             theirs = stack.ahead(x, before, momentum)
         for mine, other in zip(ours, theirs, strict=True):
             assert float((mine - other).abs().max()) <= TOLERANCE[dtype] * float(other.abs().max())
+        start = Stacked(problem, 1)
+        seen = start.look(x[:, :1])
+        with plain_steps():
+            for mine, other in zip(seen, start.look(x[:, :1]), strict=True):
+                assert float((mine - other).abs().max()) <= TOLERANCE[dtype] * float(other.abs().max())
         new, base = Points(x, theirs[0]), Points(normal(6, 3, 37), normal(6, 3, 23))
         best, L = Points(x0.unsqueeze(1), normal(6, 1, 23)), problem.lipschitz()
         ours = cpu_certified.compare(stack, new, base, theirs[2], best, L)

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from sureprox.backends import cuda
+from sureprox.backends import cpu_certified, cuda
 from sureprox.backends.normal import (
     THREADS,
     added_up,
@@ -55,11 +55,14 @@ def look(stack: Stacked, x: Tensor) -> tuple[Tensor, Tensor] | None:
     problem, f = stack.problem, stack.problem.f
     if type(f) is not LeastSquares or type(problem) is not Problem or f.copies != 1 or problem.requires_grad:
         return None
-    if not can_look_ahead(f.A, stack.count):
+    before, momentum = x.new_zeros(*x.shape[:2], f.m), x.new_zeros(x.shape[:2])
+    if x.device.type == "cpu":
+        found = cpu_certified.ahead(stack, x, before, momentum)
+    elif can_look_ahead(f.A, stack.count):
+        found = launch_ahead(f.A, stack._centred(x), before, momentum, f.b)
+    else:
         return None
-    z = x.new_zeros(*x.shape[:2], f.m)
-    z, _, g = launch_ahead(f.A, stack._centred(x), z, x.new_zeros(x.shape[:2]), f.b)
-    return z, g
+    return None if found is None else (found[0], found[2])
 
 
 class OneRead(Stacked):

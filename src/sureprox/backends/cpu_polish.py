@@ -6,6 +6,7 @@ from torch import Tensor
 from sureprox.backends.cpu import LARGEST_ALONE, SUFFIX, call, suits
 from sureprox.polish import ROUNDS, Attempt
 
+WIDEST = 256  # candidates; with more, the matrix products of PyTorch are faster
 POLISH = ("A lam rows x g z weights", "batch m n rounds threads")
 
 
@@ -19,8 +20,15 @@ def points(A: Tensor, lam: Tensor, given: Attempt) -> Tensor | None:
     batch = len(given.rows)
     if not A.is_contiguous() or not suits(A, count, n) or (batch < torch.get_num_threads() and m * n > LARGEST_ALONE):
         return None
-    x, z = given.x.double().contiguous(), torch.empty_like(given.g, memory_format=torch.contiguous_format)
-    tensors: dict[str, Tensor | None] = {"A": A, "lam": lam.expand(count).contiguous(), "rows": given.rows.contiguous()}
-    tensors |= {"x": x, "g": given.g.contiguous(), "z": z}
-    call(f"polish_{SUFFIX[A.dtype]}", POLISH, tensors, (), batch=batch, m=m, n=n, rounds=ROUNDS)
+    narrow = given.widths(lam) <= WIDEST
+    return _narrow(A, lam, given) if bool(narrow.all()) else given.divided(narrow, lambda few: _narrow(A, lam, few))
+
+
+def _narrow(A: Tensor, lam: Tensor, given: Attempt) -> Tensor:
+    count, m, n = A.shape
+    x, g, rows = (value.contiguous() for value in (given.x.double(), given.g, given.rows))
+    z = torch.empty_like(x)
+    tensors: dict[str, Tensor | None] = {"A": A, "lam": lam.expand(count).contiguous(), "rows": rows}
+    tensors |= {"x": x, "g": g, "z": z}
+    call(f"polish_{SUFFIX[A.dtype]}", POLISH, tensors, (), batch=len(rows), m=m, n=n, rounds=ROUNDS)
     return z

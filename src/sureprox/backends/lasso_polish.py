@@ -7,7 +7,7 @@ from torch import Tensor
 
 from sureprox.backends import cpu_polish, cuda
 from sureprox.fast import offer
-from sureprox.polish import ROUNDS, SLACK, Attempt, widths
+from sureprox.polish import ROUNDS, SLACK, Attempt
 from sureprox.problems.problem import lasso_parts
 
 THREADS, SIDE, LONGEST, DEEP = 256, 16, 512, 32  # as in lasso_polish.cu
@@ -67,18 +67,12 @@ def points(given: Attempt) -> Tensor | None:
 
 def gpu_points(A: Tensor, lam: Tensor, given: Attempt, ready: tuple[int, ...]) -> Tensor:
     """`Attempt.points` by a kernel for so many PIECES; instances with too many candidates for all of them by others."""
-    free = (lam if lam.ndim == 0 else lam[given.rows].unsqueeze(1)) == 0  # then all coordinates have a slope
-    width = widths(((given.x != 0) | free).sum(1), *A.shape[1:])
+    width = given.widths(lam)
     most = int(width.max())
     pieces = next((pieces for pieces in ready if most < SIDE * pieces), ready[-1])
     if most < SIDE * pieces:
         return launch_polish(A, lam, given, pieces)
-    found, narrow = torch.empty_like(given.g), width < SIDE * pieces
-    few, many = (given.select(mask.nonzero()[:, 0]) for mask in (narrow, ~narrow))
-    if len(few.rows):
-        found[narrow] = launch_polish(A, lam, few, pieces)
-    found[~narrow] = many.plain()
-    return found
+    return given.divided(width < SIDE * pieces, lambda few: launch_polish(A, lam, few, pieces))
 
 
 offer(Attempt, "points", points)

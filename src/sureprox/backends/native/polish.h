@@ -76,7 +76,7 @@ struct Candidates {
     void add_image(std::vector<double>& to) const {
         for (int64_t k = 0; k < width; k++)
             if (d[k] != 0)
-                for (int64_t j = 0; j < wide; j++) to[j] += d[k] * G[k * wide + j];
+                for (int64_t j = 0; j < wide; j += LANES<double>) store(&to[j], load(&to[j]) + d[k] * load(&G[k * wide + j]));
     }
 
     // d in S: G_SS d_S = r, by elimination in U (count, stride), whose last column is r; whether A_S has full rank.
@@ -139,11 +139,22 @@ struct Candidates {
     // gradient (n), at x, becomes that at z; whether all but the candidates are where they should be.
     template <class T> bool complete(const T* A, double* gradient, double lam) {
         for (int64_t c = 0; c < width; c++) d[c] = z[c] - x[c];
-        for (int64_t i = 0; i < m; i++) {
-            Vec<double> sums = {};
-            for (int64_t c = 0; c < wide; c += LANES<double>) sums += load(&part[i * wide + c]) * load(&d[c]);
-            const double image = total<double>(sums);
-            for (int64_t j = 0; j < n; j++) gradient[j] += image * double(A[i * n + j]);
+        for (int64_t i = 0; i < m; i += TALL) {
+            double images[TALL] = {};
+            const int count = int(std::min<int64_t>(TALL, m - i));
+            for (int r = 0; r < count; r++) {
+                Vec<double> sums = {};
+                for (int64_t c = 0; c < wide; c += LANES<double>) sums += load(&part[(i + r) * wide + c]) * load(&d[c]);
+                images[r] = total<double>(sums);
+            }
+            int64_t j = 0;
+            for (; count == TALL && j + LANES<double> <= n; j += LANES<double>) {
+                Vec<double> sum = load(gradient + j);
+                for (int r = 0; r < TALL; r++) sum += images[r] * widened(A + (i + r) * n + j);
+                store(gradient + j, sum);
+            }
+            for (; j < n; j++)
+                for (int r = 0; r < count; r++) gradient[j] += images[r] * double(A[(i + r) * n + j]);
         }
         std::vector<char> candidate(n, 0);
         for (int64_t c = 0; c < width; c++) candidate[columns[c]] = 1;
