@@ -286,3 +286,15 @@ def test_a_point_that_passes_but_lies_above_the_best_one_is_not_taken():
     run.x, run.best = worse, rule.measure(worse)
     run.take(rows, best, rule, everyone, Track.POLISH)
     assert torch.equal(run.x, best)
+
+
+def test_what_fails_is_tried_once_more_at_the_last_iteration_too(monkeypatch):
+    """Then all instances are done, but not all are solved."""
+    tried = []
+    monkeypatch.setattr(
+        "sureprox.run.polished", lambda problem, x, g, rows: tried.append(len(rows)) or 0.9 * x.double()
+    )
+    problem = LassoFamily(m=20, n=60, nonzeros=4).sample(3, torch.Generator().manual_seed(3), torch.float64)
+    solution = sp.solve(problem, FISTA(), max_iter=100, check_every=100, tol=1e-13)
+    assert not bool(solution.converged.any())
+    assert tried == [3, 3]

@@ -73,7 +73,7 @@ class Attempt:
 
     def divided(self, narrow: Tensor, quick: Callable[["Attempt"], Tensor]) -> Tensor:
         """`points`, by `quick` for those instances where `narrow` (R,) holds."""
-        found = torch.empty_like(self.g)
+        found = torch.empty_like(self.g, dtype=torch.float64)
         for mask, way in ((narrow, quick), (~narrow, Attempt.plain)):
             index = mask.nonzero()[:, 0]
             if len(index):

@@ -207,7 +207,7 @@ class Run:
         polish.charge(tried, cost)
         points = polished(problem, taken(self.x, tried), taken(self.best.grad, tried), index)
         g = self._take_polished(rows, rule, index, points)
-        if bool(self.done.all()):
+        if bool((self.best.converged | self.diverged).all()):
             return
         moved = (points != self.x[tried]).any(1)  # if not, it could not be computed, nor can it now
         failed = (moved & ~self.best.converged[tried]).nonzero()[:, 0]

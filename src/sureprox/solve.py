@@ -16,6 +16,7 @@ from sureprox.optimizers.weights import PRETRAINED, locate, stamp
 from sureprox.path import followed_path, has_short_path
 from sureprox.polish import Polish, can_polish
 from sureprox.problems import L1, LeastSquares, Logistic, Problem
+from sureprox.problems.checks import trusted
 from sureprox.run import Run, iterate
 from sureprox.solution import RECORDS, Progress, Solution, Status
 from sureprox.stopping import StoppingRule
@@ -119,7 +120,7 @@ def solve(
     with torch.set_grad_enabled(differentiable):
         state = None
         if problem.device.type == "cuda" and max_iter:  # first what takes long: all that follows need not wait for it
-            state = optimizer.init(problem, start, generator=generator, step_size=step_size)
+            state = optimizer.init(problem, trusted(start.clone()), generator=generator, step_size=step_size)
         rule = StoppingRule(problem, start if given else None, tol, floor)
         wanted = certify is not False if polish is None else polish
         ends = wanted and not record and not differentiable and can_polish(problem)

@@ -64,6 +64,20 @@ def test_neither_the_neighbours_nor_the_threads_change_a_bit():
     assert torch.equal(torch.cat(parts), whole)
 
 
+def test_points_and_gradients_of_any_precision():
+    made = attempt(40, 60, 0.1, torch.float32)
+    coarse = Attempt(made.problem, made.x.float(), made.g.float(), made.rows)
+    exact = Attempt(made.problem, made.x.float().double(), made.g.float().double(), made.rows)
+    assert torch.equal(ours(coarse), ours(exact))
+    assert coarse.divided(torch.tensor([True, False, True]), ours).dtype == torch.float64
+
+
+def test_gradients_that_are_not_numbers_do_no_harm():
+    made = attempt(40, 60, 0.1, torch.float32)
+    g = torch.full_like(made.g, torch.nan)
+    assert torch.equal(ours(Attempt(made.problem, made.x, g, made.rows)), made.x)
+
+
 def test_a_coordinate_that_was_no_candidate_joins():
     made = attempt(40, 60, 0.1, torch.float64)
     empty = given(made.problem, torch.zeros_like(made.x), made.rows)

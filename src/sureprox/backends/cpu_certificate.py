@@ -18,8 +18,8 @@ def certificate(A: Tensor, b: Tensor, lam: Tensor, x: Tensor) -> tuple[Tensor, T
     batch, m, n = A.shape
     if batch < torch.get_num_threads() and m * n > LARGEST_ALONE:
         return None
-    out, gradient = x.new_empty(batch, 3), x.new_empty(batch, n)
+    out, gradient = (torch.empty(batch, size, dtype=torch.float64) for size in (3, n))
     tensors: dict[str, Tensor | None] = {"A": A, "b": b.contiguous(), "lam": lam.expand(batch).contiguous()}
-    tensors |= {"x": x.contiguous(), "out": out, "gradient": gradient}
+    tensors |= {"x": x.double().contiguous(), "out": out, "gradient": gradient}
     call(f"certificate_{SUFFIX[A.dtype]}", CERTIFICATE, tensors, (), batch=batch, m=m, n=n)
     return out, gradient

@@ -14,7 +14,8 @@ STEPS_AFAR, AFAR = 32, 1 << 20  # of an A with more entries than that, which is 
 def largest_eigenvalue(stack: Tensor) -> Tensor | None:
     """1.01 times the largest eigenvalue of A'A, as far as Lanczos' method finds it; None where it does not apply.
 
-    As `spectrum.largest_eigenvalue`, which says what is guaranteed, with one vector and more steps.
+    As with `spectrum.largest_eigenvalue`, never more than 1.01 times the true value but for rounding; with one vector
+    and more steps.
     """
     batch, m, n = stack.shape
     if not suits(stack, batch, n) or not stack.is_contiguous():

@@ -7,6 +7,7 @@ from sureprox.backends.cpu import LARGEST_ALONE, SUFFIX, call, suits
 from sureprox.polish import ROUNDS, Attempt
 
 WIDEST = 256  # candidates; with more, the matrix products of PyTorch are faster
+MOST_ROWS = 2**14  # of which each thread holds the candidates in float64
 POLISH = ("A lam rows x g z weights", "batch m n rounds threads")
 
 
@@ -18,7 +19,12 @@ def points(A: Tensor, lam: Tensor, given: Attempt) -> Tensor | None:
     """
     count, m, n = A.shape
     batch = len(given.rows)
-    if not A.is_contiguous() or not suits(A, count, n) or (batch < torch.get_num_threads() and m * n > LARGEST_ALONE):
+    if (
+        m > MOST_ROWS
+        or not A.is_contiguous()
+        or not suits(A, count, n)
+        or (batch < torch.get_num_threads() and m * n > LARGEST_ALONE)
+    ):
         return None
     narrow = given.widths(lam) <= WIDEST
     return _narrow(A, lam, given) if bool(narrow.all()) else given.divided(narrow, lambda few: _narrow(A, lam, few))
@@ -26,7 +32,7 @@ def points(A: Tensor, lam: Tensor, given: Attempt) -> Tensor | None:
 
 def _narrow(A: Tensor, lam: Tensor, given: Attempt) -> Tensor:
     count, m, n = A.shape
-    x, g, rows = (value.contiguous() for value in (given.x.double(), given.g, given.rows))
+    x, g, rows = (value.contiguous() for value in (given.x.double(), given.g.double(), given.rows))
     z = torch.empty_like(x)
     tensors: dict[str, Tensor | None] = {"A": A, "lam": lam.expand(count).contiguous(), "rows": rows}
     tensors |= {"x": x, "g": g, "z": z}

@@ -188,5 +188,5 @@ largest(const float* A, const float* gram, const float* start, float* out, int m
     }
     __syncthreads();
     const float found = top(s, count);
-    if (threadIdx.x == 0) out[instance] = fmaxf(found, 0.f) * scale * scale;
+    if (threadIdx.x == 0) out[instance] = (found < 0.f ? 0.f : found) * scale * scale;
 }

@@ -48,10 +48,10 @@ def _start(size: int, device: torch.device) -> Tensor:
 def launch_largest(A: Tensor) -> Tensor:
     """1.01 times the largest eigenvalue of A'A, as far as 48 steps of Lanczos find it, A (B, m, n) in float32.
 
-    As `spectrum.largest_eigenvalue`, which says what is guaranteed. The smaller of A'A and AA' is formed, and all steps
-    are taken while it lies in a multiprocessor, so that there can be three times as many of them, with one vector. On
-    Gaussian, autoregressive, low-rank, binary and geometric matrices the shortfall is below 1e-4, on a diagonal matrix
-    of 250 equidistant entries 0.2 %.
+    As with `spectrum.largest_eigenvalue`, never more than 1.01 times the true value but for rounding. The smaller of
+    A'A and AA' is formed, and all steps are taken while it lies in a multiprocessor, so that there can be three times
+    as many of them, with one vector. On Gaussian, autoregressive, low-rank, binary and geometric matrices the shortfall
+    is below 1e-4, on a diagonal matrix of 250 equidistant entries 0.2 %.
     """
     batch, m, n = A.shape
     size, found = min(m, n), A.new_empty(batch)

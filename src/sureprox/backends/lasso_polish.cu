@@ -63,7 +63,8 @@ __device__ int chosen(Shared& s, const double* x, const double* g, double lam, i
     int mine = 0;
     for (int j = first; j < first + EACH; ++j) {
         const bool on = j < n && (x[j] != 0. || lam == 0.);  // where the penalty has a slope
-        s.all.on[j] = on, s.all.scores[j] = on || j >= n ? -1.f : (float)(fabs(g[j]) / lam);
+        const float score = j < n ? (float)(fabs(g[j]) / lam) : 0.f;
+        s.all.on[j] = on, s.all.scores[j] = on || j >= n ? -1.f : score >= 0.f ? score : 0.f;  // never NaN: all differ
         mine += on;
     }
     float sum = mine;

@@ -43,7 +43,7 @@ def launch_polish(A: Tensor, lam: Tensor, given: Attempt, pieces: int) -> Tensor
     there would find.
     """
     batch, m, n = A.shape
-    x, g, rows = (value.contiguous() for value in (given.x.double(), given.g, given.rows))
+    x, g, rows = (value.contiguous() for value in (given.x.double(), given.g.double(), given.rows))
     z, h = torch.empty_like(x), torch.empty_like(x)
     arguments = [A, lam.expand(batch).contiguous(), rows, x, g, z, h, m, n, ROUNDS, SLACK]
     kernel = cuda.kernel(*_build(pieces, A.device))

@@ -47,7 +47,9 @@ def beginning(problem: Problem, x0: Vectors, step_size: Scalars | None) -> tuple
 
     A start where F is infinite, outside the domain of r, becomes its proximal point.
     """
-    step = trusted(resolve_step_size(problem, step_size))
+    step = resolve_step_size(problem, step_size)
+    if step_size is None:
+        step = trusted(step)  # it is made here; whoever iterates has to look at it (`Run.finish`)
     x = problem.start(x0).clone()
     if not problem.r.is_finite:
         outside = ~torch.isfinite(problem.objective(x))

@@ -60,7 +60,7 @@ def require_same_kind(name: str, tensor: Tensor, like_name: str, like: Tensor) -
 
 
 def trusted(tensor: Tensor) -> Tensor:
-    """The same tensor; as long as it stays as it is, `require_finite` and the like need not look at it again.
+    """The same tensor, made by this package: as long as it stays as it is, `require_finite` and the like do not look.
 
     On a GPU only: to look would be to wait for all that the device has still to do.
     """

@@ -206,7 +206,7 @@ class Problem:
         if x.shape not in ((self.batch, self.n), (self.n,)):
             raise InputError(f"x0 has shape {tuple(x.shape)}; this problem needs ({self.batch}, {self.n})")
         checks.require_finite("x0", x)
-        return checks.trusted(x if x.ndim == 2 else x.expand(self.batch, self.n))
+        return x if x.ndim == 2 else x.expand(self.batch, self.n)
 
     def __repr__(self) -> str:
         moved = "" if self.shift is None else ", shifted"

@@ -205,7 +205,7 @@ class LeastSquares(Quadratic):
         return self.map.adjoint(z)
 
     def lipschitz(self, exact: bool = False) -> Scalars:
-        """lambda_max(A'A), estimated from 32 products (see `largest_eigenvalue`) or exact by singular values."""
+        """lambda_max(A'A), estimated by Lanczos' method (see `largest_eigenvalue`) or exact by singular values."""
         return self.map.gram_norm(self.shape[0], exact)
 
     def hessian_root(self, x: Vectors, columns: Tensor) -> Tensor:
@@ -251,7 +251,7 @@ class Logistic(LinearModel):
         return self.map.adjoint((1 - 2 * self.y) * self._weighted(torch.sigmoid(z))) / self.m
 
     def lipschitz(self, exact: bool = False) -> Scalars:
-        """curvature * lambda_max(A'A) / m, estimated from 32 products (see `largest_eigenvalue`) or exact."""
+        """curvature * lambda_max(A'A) / m, estimated by Lanczos' method (see `largest_eigenvalue`) or exact."""
         weighted = self.map if self.weights is None else LinearMap(self.weights.sqrt().unsqueeze(2) * self.A)
         return self.curvature * weighted.gram_norm(self.shape[0], exact) / self.m
 

@@ -36,8 +36,9 @@ struct Candidates {
         size = int64_t(columns.size());
         if (size > m) return false;
         width = std::min(size + size / 8 + 8, n);
+        const auto steepness = [&](int64_t j) { return gradient[j] == gradient[j] ? std::fabs(gradient[j]) : 0; };
         const auto steeper = [&](int64_t a, int64_t b) {
-            const double first = std::fabs(gradient[a]), second = std::fabs(gradient[b]);
+            const double first = steepness(a), second = steepness(b);
             return first > second || (first == second && a < b);
         };
         std::partial_sort(others.begin(), others.begin() + (width - size), others.end(), steeper);
