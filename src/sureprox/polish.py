@@ -82,7 +82,7 @@ class Attempt:
 
     @fast_where_possible
     def points(self) -> Tensor:
-        """See `polished`."""
+        """See `polished`. A kernel may go on from there once more, as a second call would."""
         return self.plain()
 
     def plain(self) -> Tensor:

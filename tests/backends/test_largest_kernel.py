@@ -51,6 +51,31 @@ def test_emulated_kernel_finds_the_largest_eigenvalue(on_cpu, shape):
     torch.testing.assert_close(launch_largest(A).double(), SAFETY * exact(A), rtol=1e-4, atol=0)
 
 
+def autoregressive() -> torch.Tensor:
+    place = torch.arange(250.0, dtype=torch.float64)
+    root = torch.linalg.cholesky(0.9 ** (place[:, None] - place).abs())
+    return (drawn(1, 400, 250).double() @ root.mT).float()
+
+
+def with_spectrum(eigenvalues: torch.Tensor) -> torch.Tensor:
+    return torch.linalg.qr(drawn(1, 250, 250))[0] * eigenvalues.sqrt()
+
+
+KINDS = {
+    "autoregressive": (autoregressive, 1e-4),
+    "low rank": (lambda: drawn(1, 250, 5) @ drawn(1, 5, 300) + 1e-3 * drawn(1, 250, 300), 1e-4),
+    "binary": (lambda: (drawn(1, 250, 300) > 1.6).float(), 1e-4),
+    "geometric": (lambda: with_spectrum(0.999 ** torch.arange(250.0)), 1e-4),
+    "equidistant": (lambda: torch.diag_embed(torch.linspace(1, 2, 250).sqrt()).unsqueeze(0), 2e-3),
+}
+
+
+@pytest.mark.parametrize(("made", "shortfall"), KINDS.values(), ids=KINDS)
+def test_how_much_48_steps_leave(on_cpu, made, shortfall):
+    ratio = float(launch_largest(made())) / (SAFETY * float(exact(made())))
+    assert 1 - shortfall <= ratio <= 1 + 1e-5
+
+
 def test_each_instance_alone(on_cpu, monkeypatch):
     A = drawn(5, 20, 30)
     whole = launch_largest(A)

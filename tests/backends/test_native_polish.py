@@ -127,6 +127,12 @@ def test_the_same_answers_as_without_it():
     torch.testing.assert_close(quick.objective, plain.objective, rtol=2e-6, atol=0)
 
 
+def test_matrices_so_tall_that_their_candidates_take_much_memory(monkeypatch):
+    made = attempt(40, 60, 0.1, torch.float32)
+    monkeypatch.setattr(cpu_polish, "MOST_ROWS", 39)
+    assert cpu_polish.points(made.problem.f.A, made.problem.r.lam, made) is None
+
+
 def test_what_it_is_not_made_for():
     made = attempt(40, 60, 0.1, torch.float32)
     shared = sp.lasso(made.problem.f.A[0], made.problem.f.b, 0.1)

@@ -71,6 +71,18 @@ def suits(x: Tensor, rows: int, width: int) -> bool:
     return library(build=rows * width >= WORTH_COMPILING) is not None
 
 
+def suits_matrices(A: Tensor, batch: int) -> bool:
+    """Whether kernels with a thread for each of `batch` instances apply to the matrices A (B, m, n), and are at hand."""
+    if A.ndim != 3 or not A.is_contiguous() or not suits(A, A.shape[0], A.shape[2]):
+        return False
+    return _busy_enough(A, batch)
+
+
+def _busy_enough(A: Tensor, batch: int) -> bool:
+    """As many instances as threads, unless A is small."""
+    return batch >= torch.get_num_threads() or A.shape[1] * A.shape[2] <= LARGEST_ALONE
+
+
 def smooth_parts(problem: Problem, x: Tensor) -> dict[str, Tensor | None] | None:
     """A and b, or the gradient where the kernel cannot compute it, and shift and lam; None for another penalty."""
     kind = type(problem)
@@ -88,13 +100,13 @@ def smooth_parts(problem: Problem, x: Tensor) -> dict[str, Tensor | None] | None
 
 
 def _gradient_suits(problem: Problem) -> bool:
-    """Least squares with one A per instance, and as many instances as threads unless A is small."""
+    """Least squares with one A per instance, enough of them."""
     f = problem.f
     if type(problem).grad is not Problem.grad or type(f) is not LeastSquares:
         return False
     if f.A.ndim != 3 or f.copies != 1 or not f.A.is_contiguous():
         return False
-    return f.A.shape[0] >= torch.get_num_threads() or f.A.shape[1] * f.A.shape[2] <= LARGEST_ALONE
+    return _busy_enough(f.A, f.A.shape[0])
 
 
 def network_weights(network: CoordinateNetwork, dtype: torch.dtype) -> list[Tensor]:

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from sureprox.backends.cpu import LARGEST_ALONE, SUFFIX, call, suits
+from sureprox.backends.cpu import SUFFIX, call, suits_matrices
 
 CERTIFICATE = ("A b lam x out gradient weights", "batch m n threads")
 
@@ -13,11 +13,9 @@ def certificate(A: Tensor, b: Tensor, lam: Tensor, x: Tensor) -> tuple[Tensor, T
 
     A (B, m, n), b (B, m), lam () or (B,); None where the kernel does not apply.
     """
-    if A.ndim != 3 or not A.is_contiguous() or not suits(A, *A.shape[::2]):
+    if not suits_matrices(A, len(A)):
         return None
     batch, m, n = A.shape
-    if batch < torch.get_num_threads() and m * n > LARGEST_ALONE:
-        return None
     out, gradient = (torch.empty(batch, size, dtype=torch.float64) for size in (3, n))
     tensors: dict[str, Tensor | None] = {"A": A, "b": b.contiguous(), "lam": lam.expand(batch).contiguous()}
     tensors |= {"x": x.double().contiguous(), "out": out, "gradient": gradient}

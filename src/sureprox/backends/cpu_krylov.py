@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from sureprox.backends.cpu import LARGEST_ALONE, SUFFIX, call, suits
+from sureprox.backends.cpu import SUFFIX, call, suits_matrices
 from sureprox.problems.spectrum import SAFETY, starting_block
 
 LARGEST = ("A start out weights", "batch m n steps threads")
@@ -18,9 +18,7 @@ def largest_eigenvalue(stack: Tensor) -> Tensor | None:
     and more steps.
     """
     batch, m, n = stack.shape
-    if not suits(stack, batch, n) or not stack.is_contiguous():
-        return None
-    if batch < torch.get_num_threads() and m * n > LARGEST_ALONE:
+    if not suits_matrices(stack, batch):
         return None
     vector = starting_block(n, 1, torch.float64, stack.device)[:, 0]
     start = (vector / torch.linalg.vector_norm(vector)).to(stack.dtype)

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from sureprox.backends.cpu import LARGEST_ALONE, SUFFIX, call, suits
+from sureprox.backends.cpu import SUFFIX, call, suits_matrices
 from sureprox.polish import ROUNDS, Attempt
 
 WIDEST = 256  # candidates; with more, the matrix products of PyTorch are faster
@@ -17,14 +17,7 @@ def points(A: Tensor, lam: Tensor, given: Attempt) -> Tensor | None:
     Where a coordinate should have joined that was no candidate, or `ROUNDS` were not enough, what a second call from
     there would find.
     """
-    count, m, n = A.shape
-    batch = len(given.rows)
-    if (
-        m > MOST_ROWS
-        or not A.is_contiguous()
-        or not suits(A, count, n)
-        or (batch < torch.get_num_threads() and m * n > LARGEST_ALONE)
-    ):
+    if A.shape[1] > MOST_ROWS or not suits_matrices(A, len(given.rows)):
         return None
     narrow = given.widths(lam) <= WIDEST
     return _narrow(A, lam, given) if bool(narrow.all()) else given.divided(narrow, lambda few: _narrow(A, lam, few))

@@ -18,15 +18,15 @@ from sureprox.types import Scalars, Steps, Vectors
 class Penalty(BatchData):
     """A batch of convex separable functions r(x) = sum_j r_j(x_j)."""
 
-    everywhere: ClassVar[bool] = False
+    finite_everywhere: ClassVar[bool] = False
 
     @property
     def is_finite(self) -> bool:
         """Whether r is known to be finite everywhere.
 
-        A class says so itself (`everywhere = True`): a subclass may be something else.
+        A class says so itself (`finite_everywhere = True`): a subclass may be something else.
         """
-        return bool(vars(type(self)).get("everywhere", False))
+        return bool(vars(type(self)).get("finite_everywhere", False))
 
     @abstractmethod
     def value(self, x: Vectors) -> Scalars:
@@ -67,7 +67,7 @@ class L1(Penalty):
 
     batched = ("lam",)
     stackable = True
-    everywhere = True
+    finite_everywhere = True
 
     def __init__(self, lam: Any) -> None:
         # a plain number is kept in float64, so that `Problem` rounds it once, to its own precision
@@ -129,7 +129,7 @@ class WeightedL1(Penalty):
 
     batched = ("weights",)
     stackable = True
-    everywhere = True
+    finite_everywhere = True
 
     def __init__(self, weights: Any) -> None:
         tensor = checks.as_tensor("weights", weights)
@@ -180,7 +180,7 @@ class Zero(Penalty):
 
     batched = ()
     stackable = True
-    everywhere = True
+    finite_everywhere = True
 
     def stacked(self, copies: int) -> Self:
         return self
