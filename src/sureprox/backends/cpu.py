@@ -72,7 +72,7 @@ def suits(x: Tensor, rows: int, width: int) -> bool:
 
 
 def suits_matrices(A: Tensor, batch: int) -> bool:
-    """Whether kernels with a thread for each of `batch` instances apply to the matrices A (B, m, n), and are at hand."""
+    """Whether kernels with a thread for each of `batch` instances suit the matrices A (B, m, n), and are at hand."""
     if A.ndim != 3 or not A.is_contiguous() or not suits(A, A.shape[0], A.shape[2]):
         return False
     return _busy_enough(A, batch)
