@@ -30,7 +30,7 @@ def calls(monkeypatch):
 
 def test_arguments_and_sizes_reach_the_driver(calls):
     x, nothing = torch.ones(3), torch.empty(0)
-    launch = launching.launcher(SimpleNamespace(func="f"), 1)
+    launch = launching.launcher("f", 1)
     launch((4, 2, 1), (256, 1, 1), [x, nothing, 7, -1, 0.5], shared_mem=96)
     ((function, sizes, given),) = calls.seen
     assert function == "f"
@@ -42,7 +42,7 @@ def test_arguments_and_sizes_reach_the_driver(calls):
 
 
 def test_a_tensor_that_is_elsewhere_is_refused(calls):
-    launch = launching.launcher(SimpleNamespace(func="f"), 0)
+    launch = launching.launcher("f", 0)
     with pytest.raises(ValueError, match="device 0 was given a tensor that is elsewhere"):
         launch((1, 1, 1), (1, 1, 1), [torch.ones(2)])
     assert not calls.seen
@@ -51,11 +51,11 @@ def test_a_tensor_that_is_elsewhere_is_refused(calls):
 def test_a_launch_that_fails_is_an_error(calls):
     calls.answers.append(700)
     with pytest.raises(RuntimeError, match="error 700"):
-        launching.launcher(SimpleNamespace(func="f"), 0)((1, 1, 1), (1, 1, 1), [])
+        launching.launcher("f", 0)((1, 1, 1), (1, 1, 1), [])
 
 
 def test_a_thread_that_has_not_used_the_device_yet_tries_again(calls, monkeypatch):
     calls.answers.append(launching.NO_CONTEXT)
     monkeypatch.setattr(torch, "empty", lambda *size, device: torch.zeros(*size))
-    launching.launcher(SimpleNamespace(func="f"), 0)((1, 1, 1), (1, 1, 1), [3])
+    launching.launcher("f", 0)((1, 1, 1), (1, 1, 1), [3])
     assert [given for _, _, given in calls.seen] == [[3], [3]]

@@ -11,7 +11,8 @@ from typing import Any
 
 import torch
 
-from sureprox.backends.launching import launcher
+from sureprox.backends.launching import function, launcher
+from sureprox.backends.nvrtc import machine_code
 
 Macros = tuple[tuple[str, int], ...]
 
@@ -30,10 +31,12 @@ def _text(file: str) -> str:
 
 @cache
 def kernel(file: str, name: str, macros: Macros, device: int, shared_memory: int = 0) -> Any:
-    """The kernel `name` of `file` on a device (compiling takes a few seconds), allowed this much shared memory."""
+    """The kernel `name` of `file` on a device, allowed this much shared memory; building it takes a few seconds, once."""
+    architecture = "sm_{}{}".format(*torch.cuda.get_device_capability(device))
+    code = machine_code(source(file, dict(macros)), architecture)
     with torch.cuda.device(device):
-        made = torch.cuda._compile_kernel(source(file, dict(macros)), name)
-        made.set_shared_memory_config(shared_memory)
+        torch.empty(1, device="cuda")  # makes the context that the kernel is loaded into
+        made = function(code, name, shared_memory)
     quick = launcher(made, device)
 
     def launch(*arguments: Any, **options: Any) -> None:
@@ -50,7 +53,7 @@ def can_build(file: str, name: str, macros: Macros, device: int, shared_memory: 
     """Whether this kernel compiles here: CUDA's run-time compiler may be missing, or another one than expected."""
     try:
         kernel(file, name, macros, device, shared_memory)
-    except (OSError, RuntimeError, AttributeError):  # the last: what PyTorch keeps to itself may change its name
+    except (OSError, RuntimeError, AttributeError):  # no compiler or driver, one that fails, one that is too old
         return False
     return True
 
@@ -70,7 +73,7 @@ def usable(device: torch.device, dtype: torch.dtype, needed: int) -> bool:
     """Whether float32 kernels that need this much shared memory can be built for the device."""
     if device.type != "cuda" or dtype != torch.float32 or torch.version.cuda is None:
         return False
-    return hasattr(torch.cuda, "_compile_kernel") and shared_memory(device) >= needed
+    return shared_memory(device) >= needed
 
 
 def index(device: torch.device) -> int:

@@ -1,4 +1,4 @@
-"""Launching a CUDA kernel from Python without detours."""
+"""Loading a CUDA kernel from machine code, and launching it from Python without detours."""
 
 import ctypes
 import os
@@ -11,16 +11,37 @@ import torch
 from torch import Tensor
 
 NO_CONTEXT = 201  # CUDA_ERROR_INVALID_CONTEXT: nothing of this thread has used the device yet
+SHARED_BYTES = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+
+
+@cache
+def _library() -> Any:
+    return ctypes.CDLL("nvcuda.dll" if os.name == "nt" else "libcuda.so.1")
 
 
 @cache
 def _driver() -> Any:
     """cuLaunchKernel of CUDA's driver."""
     number, address = ctypes.c_uint, ctypes.c_void_p
-    launch = ctypes.CDLL("nvcuda.dll" if os.name == "nt" else "libcuda.so.1").cuLaunchKernel
+    launch = _library().cuLaunchKernel
     launch.argtypes = [address, *[number] * 7, address, address, address]
     launch.restype = ctypes.c_int
     return launch
+
+
+def function(code: bytes, name: str, shared_memory: int) -> ctypes.c_void_p:
+    """The kernel `name` of a cubin on the current device, allowed this much shared memory."""
+    driver, module, found = _library(), ctypes.c_void_p(), ctypes.c_void_p()
+    _checked(driver.cuModuleLoadData(ctypes.byref(module), code))
+    _checked(driver.cuModuleGetFunction(ctypes.byref(found), module, name.encode()))
+    if shared_memory:
+        _checked(driver.cuFuncSetAttribute(found, SHARED_BYTES, shared_memory))
+    return found
+
+
+def _checked(failed: int) -> None:
+    if failed:
+        raise RuntimeError(f"CUDA could not load a kernel: error {failed} of its driver")
 
 
 def words(arguments: Sequence[Any]) -> list[int]:
@@ -36,9 +57,8 @@ def words(arguments: Sequence[Any]) -> list[int]:
     return found
 
 
-def launcher(made: Any, device: int) -> Callable[..., None]:
-    """What launches a kernel compiled by `torch.cuda._compile_kernel`, as that does it, with less Python in between."""
-    function = made.func
+def launcher(function: Any, device: int) -> Callable[..., None]:
+    """What launches a kernel of the driver."""
     _driver()  # found now, or no kernel is
 
     def launch(
