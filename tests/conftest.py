@@ -6,7 +6,7 @@ import warnings
 from pathlib import Path
 
 os.environ["SUREPROX_CHECK_SHAPES"] = "1"
-os.environ.setdefault("SUREPROX_NATIVE", "0")  # plain steps, but for tests/backends/test_native*.py
+
 
 import jaxtyping
 

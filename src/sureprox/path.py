@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from sureprox.problems import LeastSquares, Problem
-from sureprox.problems.problem import lasso_parts
+from sureprox.problems.forms import Form
 from sureprox.types import Vectors
 
 WIDEST = 48  # coordinates: up to here the path is followed before a network would have taken its first steps
@@ -13,9 +13,9 @@ APART = 1e-10  # two events closer than this, relatively, are the same one
 SIGNS = torch.tensor([0.0, 1.0, -1.0])  # of a coordinate that has left S, joined it upwards, downwards
 
 
-def has_short_path(problem: Problem) -> bool:
+def has_short_path(form: Form) -> bool:
     """Whether `followed_path` applies and pays: least squares, an L1 penalty, few coordinates, a CPU."""
-    return lasso_parts(problem) is not None and problem.n <= WIDEST and problem.device.type == "cpu"
+    return form.lasso and form.n <= WIDEST and form.device.type == "cpu"
 
 
 @torch.no_grad()

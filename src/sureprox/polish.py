@@ -6,9 +6,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from sureprox.fast import fast_where_possible
-from sureprox.problems import L1, LeastSquares, Problem, WeightedL1
+from sureprox.operations import PLAIN, Operations
+from sureprox.problems import LeastSquares, Problem
 from sureprox.problems.batch import taken
+from sureprox.problems.forms import Form, Loss, Shape
 from sureprox.types import Vectors
 
 CHUNK = 2**22  # entries of gathered columns and normal matrices held at a time, if a run has such an amount to spare
@@ -17,16 +18,15 @@ SLACK = 1e-9  # relative, by which |g_j| must exceed lam_j: the twin of a column
 MEASURED = 8  # products with A that measuring a point costs: two certificates, in float64
 
 
-def can_polish(problem: Problem) -> bool:
+def can_polish(form: Form) -> bool:
     """Whether `polished` applies: least squares with an L1 penalty, weighted or not, on any device."""
-    f, r = problem.f, problem.r
-    if type(problem) is not Problem or type(f) is not LeastSquares or type(r) not in (L1, WeightedL1):
-        return False
-    return f.copies == 1
+    return form.loss is Loss.SQUARES and form.penalty in (Shape.L1, Shape.WEIGHTED_L1)
 
 
 @torch.no_grad()
-def polished(problem: Problem, x: Vectors, g: Vectors, rows: Tensor | None = None) -> Tensor:
+def polished(
+    problem: Problem, x: Vectors, g: Vectors, rows: Tensor | None = None, operations: Operations = PLAIN
+) -> Tensor:
     """(R, n) in float64: for the instances `rows`, by default all, the solution if its support is nearly that of x.
 
     x (R, n) are points of these, of any precision, g the gradients A'(A x - b) there, in float64. Let S be the
@@ -48,7 +48,7 @@ def polished(problem: Problem, x: Vectors, g: Vectors, rows: Tensor | None = Non
     """
     if rows is None:
         rows = torch.arange(problem.batch, device=problem.device)
-    return Attempt(problem, x, g, rows).points()
+    return Attempt(problem, x, g, rows, operations).points()
 
 
 @dataclass(frozen=True)
@@ -59,10 +59,11 @@ class Attempt:
     x: Vectors
     g: Vectors
     rows: Tensor
+    operations: Operations = PLAIN
 
     def select(self, index: Tensor) -> "Attempt":
         """Of some of the instances."""
-        return Attempt(self.problem, self.x[index], self.g[index], self.rows[index])
+        return Attempt(self.problem, self.x[index], self.g[index], self.rows[index], self.operations)
 
     def widths(self, lam: Tensor) -> Tensor:
         """(R,) how many candidates each instance has, lam () or (B,) being the weights of an L1 penalty."""
@@ -80,9 +81,11 @@ class Attempt:
                 found[index] = way(self.select(index))
         return found
 
-    @fast_where_possible
     def points(self) -> Tensor:
         """See `polished`. A kernel may go on from there once more, as a second call would."""
+        if self.operations.points is not None and len(self.rows):
+            found: Tensor = self.operations.points(self)
+            return found
         return self.plain()
 
     def plain(self) -> Tensor:
@@ -102,7 +105,9 @@ class Attempt:
             allowed = place < many
             limit = (lam * (1 + SLACK)).masked_fill(~allowed, torch.inf)
             on = (place < few) & allowed
-            z = Candidates(_gram(f.A, rows[part], chosen), x, g, lam, pull, limit, on).active_set()
+            candidates = Candidates(_gram(f.A, rows[part], chosen), x, g, lam, pull, limit, on)
+            way = self.operations.active_set
+            z = candidates.active_set() if way is None else way(candidates)
             old, solved = found[part], torch.isfinite(z).all(1, keepdim=True) & (many > 0)
             found[part] = torch.where(solved, torch.zeros_like(old).scatter(1, chosen, z), old)
         return found if problem.shift is None else found - problem.shift[rows]
@@ -183,7 +188,6 @@ class Candidates:
     limit: Tensor  # what |g| must exceed for a coordinate to join S
     on: Tensor  # bool: S
 
-    @fast_where_possible
     def active_set(self) -> Tensor:
         """z (R, k), the point of `polished`: zero outside S, not finite where some A_S has no full rank."""
         still, on, pull = torch.stack([self.x, self.g, self.lam, self.limit]), self.on, self.pull

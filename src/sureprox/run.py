@@ -1,13 +1,14 @@
-"""`iterate`, the one loop of the project, and the bookkeeping of a solve around it."""
+"""The loop of a solve, and its bookkeeping."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from sureprox.operations import PLAIN, Operations
 from sureprox.optimizers import Optimizer
-from sureprox.optimizers.base import S, State, check_step_size, unusable_steps
+from sureprox.optimizers.base import State, check_step_size, unusable_steps
 from sureprox.optimizers.certified import CertifiedState, credit
 from sureprox.optimizers.guaranteed import TRACKS, GuaranteedState, Track
 from sureprox.polish import Polish, polished
@@ -20,13 +21,6 @@ from sureprox.stopping import Measurement, StoppingRule, put
 STALLED = 10  # iterations in a row in which float32 moved by its rounding only
 ROUNDING = 1e-14  # relative error of an objective in float64
 FEW = 1 / 4  # of a batch: so many instances are cut out to be measured
-
-
-def iterate(problem: Problem, optimizer: Optimizer[S], state: S, steps: int) -> Iterator[S]:
-    """The states after 1, 2, ..., `steps` further steps. Gradients flow if they are enabled."""
-    for _ in range(steps):
-        state = optimizer.step(problem, state)
-        yield state
 
 
 class Run:
@@ -46,8 +40,10 @@ class Run:
         rule: StoppingRule,
         record: tuple[str, ...],
         polish: Polish | None = None,
+        operations: Operations = PLAIN,
     ) -> None:
         self.problem = problem
+        self.operations = operations
         self.optimizer = optimizer
         device, batch = problem.device, problem.batch
         self.even = isinstance(limits, int)
@@ -132,15 +128,15 @@ class Run:
         while True:
             running = ~taken(self.done, rows)
             ready = problem.selectable and state.k >= patience
-            if ready and int(running.sum()) * 2 <= len(rows):
+            if ready and self.optimizer.smallest <= int(running.sum()) <= len(rows) // 2:
                 patience = 2 * state.k if patience else 0  # as long again
                 rows, state = rows[running], state.select(running)
                 problem, rule = problem.select(running), rule.select(running)
             before, safe = state.x, isinstance(state, GuaranteedState)  # its point is never lost
             start = state.clone() if self.optimizer.reuses_memory and not safe else state
             left = self._allowed() - state.k
-            for after in iterate(problem, self.optimizer, state, min(check_every, left)):
-                before, state = state.x, after
+            for _ in range(min(check_every, left)):
+                before, state = state.x, self.optimizer.step(problem, state)
             seen = rule.measure(state.x)
             if check_every > 1 and problem.selectable and not safe:
                 self._retrace(rows, problem, rule, start, state.k, ~self.done[rows] & ~_finite(state.x, seen))
@@ -167,9 +163,10 @@ class Run:
             return
         rows, problem, rule, state = rows[lost], problem.select(lost), rule.select(lost), state.select(lost)
         before = state.x
-        for after in iterate(problem, self.optimizer, state, last - state.k):
-            self._update(rows, problem, after, before, rule.measure(after.x))
-            before = after.x
+        while state.k < last:
+            state = self.optimizer.step(problem, state)
+            self._update(rows, problem, state, before, rule.measure(state.x))
+            before = state.x
 
     def _update(self, rows: Tensor, problem: Problem, state: State, before: Tensor, seen: Measurement) -> None:
         """Take over what was measured at the point of `state` for the rows that still run."""
@@ -205,7 +202,7 @@ class Run:
             return
         tried = taken(rows, index)
         polish.charge(tried, cost)
-        points = polished(problem, taken(self.x, tried), taken(self.best.grad, tried), index)
+        points = polished(problem, taken(self.x, tried), taken(self.best.grad, tried), index, self.operations)
         g = self._take_polished(rows, rule, index, points)
         if bool((self.best.converged | self.diverged).all()):
             return
@@ -214,7 +211,8 @@ class Run:
         if len(failed):
             polish.charge(tried[failed], cost[failed])
             index = index[failed]
-            self._take_polished(rows, rule, index, polished(problem, points[failed], g[failed], index))
+            again = polished(problem, points[failed], g[failed], index, self.operations)
+            self._take_polished(rows, rule, index, again)
 
     def _take_polished(self, rows: Tensor, rule: StoppingRule, index: Tensor, points: Tensor) -> Tensor:
         """Take `points` for the rows `index` of the batch: measured with all of it, unless they are few.
@@ -237,8 +235,8 @@ class Run:
         k = min(self.before + k, self.max_iter)
         return Progress(k, self.max_iter, len(gaps), float(gaps.max()) if len(gaps) else 0.0)
 
-    def in_float64(self) -> "Run":
-        """The run that goes on, in float64 and from the points reached, with the stalled instances."""
+    def in_float64(self, optimizer: Optimizer[Any], operations: Operations) -> "Run":
+        """The run that goes on with `optimizer`, in float64 and from the points reached, with the stalled instances."""
         index = self.stalled.nonzero()[:, 0]
         rule, x, step = self.rule, self.x.double(), self.step_size
         left, track = torch.where(self.stalled, self.limits - self.iterations, 0), self.track
@@ -246,12 +244,12 @@ class Run:
             rule = rule.select(index)
             x, step, left, track = x[index], step[index], left[index], track[index]
         polish = None if self.polish is None else self.polish.continued(index)
-        more = Run(rule.problem, self.optimizer, x, rule.measure(x), left, rule, tuple(self.history), polish)
+        more = Run(rule.problem, optimizer, x, rule.measure(x), left, rule, tuple(self.history), polish, operations)
         more.before, more.max_iter, more.even = int(self.iterations[index].max()), self.max_iter, False
         more.step_size, more.track = step, track.clone()
         return more
 
-    def solution(self) -> Solution:
+    def solution(self, engine: str) -> Solution:
         codes = (~self.best.converged).long().masked_fill(self.diverged, 2)
         return Solution(
             x=self.x if self.exact is None else torch.where(self.refined.unsqueeze(1), self.exact, self.x.double()),
@@ -267,6 +265,7 @@ class Run:
             pull_backs=self.pull_backs,
             rejected=self.rejected,
             refined=self.refined,
+            engine=engine,
         )
 
 

@@ -41,6 +41,8 @@ class Solution:
     `track` (B,) of `Track`, which method found x; how often the optimizer was pulled back; in how many iterations L
     proved too small; and whether the instance was finished in float64, by iterations or by a polished point, because
     float32 could not reach the tolerance: x is then float64.
+
+    `engine`: what took the steps, "plain", "kernels" or "compiled".
     """
 
     x: Tensor
@@ -56,6 +58,7 @@ class Solution:
     pull_backs: Tensor
     rejected: Tensor
     refined: Tensor
+    engine: str = "plain"
 
     @property
     def converged(self) -> Tensor:

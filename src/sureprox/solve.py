@@ -1,7 +1,7 @@
 """`solve`: stopping, certificates, status and history around the one loop of the project."""
 
-from collections import OrderedDict
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -9,15 +9,17 @@ from typing import Any
 import numpy as np
 import torch
 
-from sureprox.backends import Accelerated
 from sureprox.errors import InputError
-from sureprox.optimizers import FISTA, Certified, CertifiedCheap, Optimizer, Track, load
+from sureprox.optimizers import FISTA, Optimizer, Track, load
+from sureprox.optimizers.base import S
 from sureprox.optimizers.weights import PRETRAINED, locate, stamp
 from sureprox.path import followed_path, has_short_path
+from sureprox.plan import plan
 from sureprox.polish import Polish, can_polish
-from sureprox.problems import L1, LeastSquares, Logistic, Problem
+from sureprox.problems import Problem
 from sureprox.problems.checks import trusted
-from sureprox.run import Run, iterate
+from sureprox.problems.forms import Loss, Shape, form_of
+from sureprox.run import Run
 from sureprox.solution import RECORDS, Progress, Solution, Status
 from sureprox.stopping import StoppingRule
 
@@ -26,17 +28,15 @@ __all__ = ["Progress", "Solution", "Status", "default_optimizer", "iterate", "so
 MAX_ITER = 1000
 LOADED = 64  # optimizers by name or path that are kept in memory
 
-MOST_COMPILED = 16  # optimizers whose compiled steps are kept; each keeps its weights too
-_compiled: OrderedDict[tuple[int, bool | str], tuple[Optimizer[Any], Accelerated[Any]]] = OrderedDict()  # by identity
-
 
 def default_optimizer(problem: Problem) -> Optimizer[Any]:
     """What `solve` runs on this problem when no optimizer is named.
 
     Sure for LASSO and L1-logistic problems, with the weights for their family; restarted FISTA for all others.
     """
-    family = {LeastSquares: "lasso", Logistic: "logistic"}.get(type(problem.f))
-    if family is None or not isinstance(problem.r, L1):
+    form = form_of(problem)
+    family = {Loss.SQUARES: "lasso", Loss.LOGISTIC: "logistic"}.get(form.loss)
+    if family is None or form.penalty is not Shape.L1:
         return FISTA(restart=True)
     return _kept(PRETRAINED / "sure" / family, problem.device)
 
@@ -49,6 +49,17 @@ def _kept(stem: Path, device: torch.device) -> Optimizer[Any]:
 @lru_cache(maxsize=LOADED)
 def _loaded(stem: Path, stamp: tuple[int, ...], device: torch.device) -> Optimizer[Any]:
     return load(stem, device=device)
+
+
+def iterate(problem: Problem, optimizer: Optimizer[S], state: S, steps: int, *, engine: str = "auto") -> Iterator[S]:
+    """The states after 1, 2, ..., `steps` further steps, by an engine as in `solve`.
+
+    Where gradients are enabled they flow, through plain steps.
+    """
+    stepping = plan(problem, optimizer, engine=engine, differentiable=torch.is_grad_enabled()).once()
+    for _ in range(steps):
+        state = stepping.step(problem, state)
+        yield state
 
 
 def solve(
@@ -66,6 +77,7 @@ def solve(
     callback: Callable[[Progress], None] | None = None,
     differentiable: bool | None = None,
     floor: float | None = None,
+    engine: str = "auto",
     compile: bool | None = None,
     polish: bool | None = None,
 ) -> Solution:
@@ -92,10 +104,11 @@ def solve(
     data or x0 require them, not for the sake of the optimizer's weights (a thousand unrolled steps do not fit in
     memory; training uses `iterate`).
 
-    `compile=True`: take the steps in few kernels, and on a GPU replay them without the overhead of Python
-    (`Accelerated`). The first solve of a kind of problem then compiles for up to a minute (LASSO by default, on a GPU:
-    a few seconds), later ones with the same optimizer or pretrained name do so at once, unless told `compile=False`.
-    It pays from thousands of problems on.
+    `engine`: what takes the steps and computes L, certificates and polished points. "auto": kernels where they exist
+    for this form of problem; if they are not built yet they are built meanwhile, and this solve is plain. "kernels":
+    the same, but it waits for them to be built. "plain": single operations of PyTorch, the specification. "compiled":
+    kernels, and what they leave by `torch.compile`, which takes up to a minute once for each kind of problem.
+    `Solution.engine` says what ran. `compile=True` is the former name of "compiled".
 
     `polish`: at a check, an instance of a LASSO problem is tried with the point that solves it if its support is nearly
     right, a few small linear systems in float64 (`sureprox.polish`), and ends there if the certificate of that point
@@ -115,58 +128,35 @@ def solve(
     given, start = x0 is not None, problem.start(x0)
     if differentiable is None:
         differentiable = torch.is_grad_enabled() and (problem.requires_grad or start.requires_grad)
-    optimizer = _prepared(optimizer, certify, compile, differentiable)
+    if compile is not None:
+        warnings.warn("compile is now engine: pass engine='compiled'", DeprecationWarning, stacklevel=2)
+        engine = "compiled" if compile else engine
+    chosen = plan(problem, optimizer, certify, engine, differentiable)
     every = 1 if record else check_every
-    with torch.set_grad_enabled(differentiable):
+    with torch.set_grad_enabled(differentiable), chosen.stepping() as stepping:
         state = None
         if problem.device.type == "cuda" and max_iter:  # first what takes long: all that follows need not wait for it
-            state = optimizer.init(problem, trusted(start.clone()), generator=generator, step_size=step_size)
-        rule = StoppingRule(problem, start if given else None, tol, floor)
+            state = stepping.init(problem, trusted(start.clone()), generator=generator, step_size=step_size)
+        rule = StoppingRule(problem, start if given else None, tol, floor, chosen.operations)
         wanted = certify is not False if polish is None else polish
-        ends = wanted and not record and not differentiable and can_polish(problem)
+        ends = wanted and not record and not differentiable and can_polish(chosen.form)
         points = 3 if certify is True else 1  # in an iteration, two products with A for each
         polishing = Polish(problem, 2 * points) if ends else None
-        run = Run(problem, optimizer, start, rule.start, int(max_iter), rule, tuple(record), polishing)
+        run = Run(
+            problem, stepping, start, rule.start, int(max_iter), rule, tuple(record), polishing, chosen.operations
+        )
         del rule.start  # its gradient is as large as x
-        if free and not differentiable and has_short_path(problem):
+        if free and not differentiable and has_short_path(chosen.form):
             everyone = torch.arange(problem.batch)
             run.take(everyone, followed_path(problem), rule, ~run.done, Track.PATH)
         run.finish(generator, step_size, every, callback, state)
-        if not bool(run.stalled.any()):
-            return run.solution()
-        more = run.in_float64()
+    if not bool(run.stalled.any()):
+        return run.solution(chosen.engine)
+    finer = plan(rule.problem, optimizer, certify, engine, differentiable)
+    with torch.set_grad_enabled(differentiable), finer.stepping() as stepping:
+        more = run.in_float64(stepping, finer.operations)
         more.finish(generator, more.step_size, every, callback)
-        return run.solution().finished_by(more.solution(), run.stalled)
-
-
-def _prepared(
-    optimizer: Optimizer[Any], certify: bool | str, compile: bool | None, differentiable: bool
-) -> Optimizer[Any]:
-    """The optimizer as it will run: with its guarantee, and compiled if that is asked for or was done before."""
-    key = id(optimizer), certify  # of an object that is kept, so that no other one can have it
-    if compile is False or differentiable or (compile is None and key not in _compiled):
-        if compile and differentiable:
-            raise InputError("compile is True and differentiable too; compiled steps carry no gradients, choose one")
-        return _wrapped(optimizer, certify)
-    if key not in _compiled:
-        whole = _wrapped(optimizer, certify)
-        if isinstance(whole, CertifiedCheap):
-            raise InputError("compile is True and certify 'cheap', which decides step by step; pass certify=True")
-        _compiled[key] = optimizer, Accelerated(whole)
-        if len(_compiled) > MOST_COMPILED:
-            _compiled.popitem(last=False)
-    _compiled.move_to_end(key)
-    return _compiled[key][1]
-
-
-def _wrapped(optimizer: Optimizer[Any], certify: bool | str) -> Optimizer[Any]:
-    if certify is False or isinstance(optimizer, Certified | CertifiedCheap):
-        return optimizer
-    if certify is True or (certify == "cheap" and type(optimizer) is FISTA):  # FISTA is a track itself
-        return Certified(optimizer)
-    if certify == "cheap":
-        return CertifiedCheap(optimizer)
-    raise InputError(f"certify is {certify!r}; pass True, 'cheap' or False")
+    return run.solution(chosen.engine).finished_by(more.solution(finer.engine), run.stalled)
 
 
 def check_options(

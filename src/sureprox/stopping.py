@@ -7,6 +7,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from sureprox.operations import PLAIN, Operations
 from sureprox.problems import Problem
 from sureprox.problems.batch import taken
 from sureprox.problems.penalties import HasPenaltyDual
@@ -63,8 +64,16 @@ class StoppingRule:
     `start`: what is known about x0, zero if it is not given.
     """
 
-    def __init__(self, problem: Problem, x0: Tensor | None, tol: float, floor: float | None = None) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        x0: Tensor | None,
+        tol: float,
+        floor: float | None = None,
+        operations: Operations = PLAIN,
+    ) -> None:
         self.given = problem
+        self.operations = operations
         self.tol = tol
         r, shape = problem.r.to(dtype=torch.float64), (problem.batch, problem.n)
         zero = torch.zeros(shape, dtype=torch.float64, device=problem.device)
@@ -89,8 +98,10 @@ class StoppingRule:
 
     @torch.no_grad()
     def _certificate(self, x: Tensor) -> Certificate:
-        found = self.given.quick_certificate(x)
-        return self.problem.certificate(x) if found is None else found
+        if self.operations.certificate is None:
+            return self.problem.certificate(x)
+        found: Certificate = self.operations.certificate(self.given, x)
+        return found
 
     def measure(self, x: Tensor) -> Measurement:
         return self._judged(self._certificate(x.detach().double()))
@@ -106,7 +117,7 @@ class StoppingRule:
         part.given = self.given.select(index)
         if "problem" in vars(self) and self.problem is not self.given:
             part.problem = self.problem.select(index)
-        part.tol = self.tol
+        part.tol, part.operations = self.tol, self.operations
         part.floor, part.gradient = self.floor[index], self.gradient[index]
         part.by_gap = self.by_gap[index]
         return part

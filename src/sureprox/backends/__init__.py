@@ -1,28 +1,7 @@
-"""Faster versions of the hot step, each checked against the plain one."""
+"""Faster versions of the hot operations, each checked against the plain one; `sureprox.plan` chooses among them."""
 
-from sureprox.backends import (  # noqa: F401  (they register their kernels)
-    active_sets,
-    certificates,
-    cpu,
-    cpu_certified,
-    cpu_sure,
-    krylov,
-    lanczos,
-    lasso_polish,
-)
-from sureprox.backends.accelerated import Accelerated, stepper
 from sureprox.backends.compiled import Compiled, compiler_available
 from sureprox.backends.library import native_status
 from sureprox.backends.network import can_fuse, fused
-from sureprox.backends.normal import faster
 
-__all__ = [
-    "Accelerated",
-    "Compiled",
-    "can_fuse",
-    "compiler_available",
-    "faster",
-    "fused",
-    "native_status",
-    "stepper",
-]
+__all__ = ["Compiled", "can_fuse", "compiler_available", "fused", "native_status"]

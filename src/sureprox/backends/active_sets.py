@@ -4,10 +4,11 @@ import torch
 from torch import Tensor
 
 from sureprox.backends import cuda
-from sureprox.fast import offer
 from sureprox.polish import ROUNDS, Candidates
+from sureprox.problems.forms import Form
 
 THREADS, WIDEST = 256, 224  # as in polish.cu
+SIDE = 16  # candidates for which there must be room at least
 
 
 def shared_memory(width: int) -> int:
@@ -15,7 +16,7 @@ def shared_memory(width: int) -> int:
     return 8 * (3 * width + width * (width + 1) // 2) + 8 * width
 
 
-def _build(device: torch.device) -> tuple[str, str, cuda.Macros, int, int]:
+def _build(device: torch.device) -> cuda.Build:
     """What to compile, with as much shared memory as it may need and the device has."""
     allowed = min(shared_memory(WIDEST), cuda.shared_memory(device))
     return "polish.cu", "active_set", (), cuda.index(device), allowed
@@ -32,11 +33,13 @@ def launch_active_set(given: Candidates) -> Tensor:
     return z
 
 
-def active_set(given: Candidates) -> Tensor | None:
-    device, width = given.x.device, given.x.shape[1]
-    if device.type != "cuda" or width > WIDEST or not cuda.usable(device, torch.float32, shared_memory(width)):
-        return None
-    return launch_active_set(given) if cuda.can_build(*_build(device)) else None
+def active_set(given: Candidates) -> Tensor:
+    """`Candidates.active_set`, by the kernel where that has room for all candidates."""
+    width = given.x.shape[1]
+    fits = width <= WIDEST and shared_memory(width) <= cuda.shared_memory(given.x.device)
+    return launch_active_set(given) if fits else given.active_set()
 
 
-offer(Candidates, "active_set", active_set)
+def builds(form: Form) -> list[cuda.Build]:
+    """What `active_set` needs; nothing where the device has too little shared memory."""
+    return [_build(form.device)] if cuda.usable(form.device, torch.float32, shared_memory(SIDE)) else []

@@ -1,27 +1,20 @@
 """The products of a certified iteration with one read of A instead of two, on an NVIDIA GPU."""
 
+from collections.abc import Iterable
+
 import torch
 from torch import Tensor
 
-from sureprox.backends import cpu_certified, cuda
-from sureprox.backends.normal import (
-    THREADS,
-    added_up,
-    fewer_reads_possible,
-    parts,
-    rows_per_block,
-    shape_of,
-    shared_memory,
-)
-from sureprox.fast import offer
-from sureprox.problems import LeastSquares, Problem
+from sureprox.backends import cuda
+from sureprox.backends.normal import THREADS, added_up, parts, rows_per_block, shape_of, shared_memory, suits
+from sureprox.problems.forms import Form, dense
 from sureprox.problems.stacked import Stacked
 
 MOST_COLUMNS = 512  # beyond, three points no longer fit into the registers of a warp
 MOST_POINTS = 3
 
 
-def _build(n: int, points: int, device: int) -> tuple[str, str, cuda.Macros, int, int]:
+def _build(n: int, points: int, device: int) -> cuda.Build:
     """What to compile for n columns and so many points."""
     return "ahead.cu", "ahead", (*shape_of(n, points), ("POINTS", points)), device, shared_memory(n, points)
 
@@ -50,48 +43,23 @@ def _(A: Tensor, x: Tensor, before: Tensor, momentum: Tensor, b: Tensor) -> tupl
     return before.new_empty(shape), before.new_empty(shape), x.new_empty(x.shape)
 
 
-def look(stack: Stacked, x: Tensor) -> tuple[Tensor, Tensor] | None:
-    """`Stacked.look` from one read of A."""
-    problem, f = stack.problem, stack.problem.f
-    if type(f) is not LeastSquares or type(problem) is not Problem or f.copies != 1 or problem.requires_grad:
-        return None
-    before, momentum = x.new_zeros(*x.shape[:2], f.m), x.new_zeros(x.shape[:2])
-    if x.device.type == "cpu":
-        found = cpu_certified.ahead(stack, x, before, momentum)
-    elif can_look_ahead(f.A, stack.count):
-        found = launch_ahead(f.A, stack._centred(x), before, momentum, f.b)
-    else:
-        return None
-    return None if found is None else (found[0], found[2])
+def look_ahead(stack: Stacked, x: Tensor, before: Tensor, momentum: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """`Stacked.ahead` of least squares from one read of A."""
+    A, b = dense(stack.problem)
+    found: tuple[Tensor, Tensor, Tensor] = cuda.direct(ahead, launch_ahead)(A, stack.centred(x), before, momentum, b)
+    return found
 
 
-class OneRead(Stacked):
-    """The same points of the same least-squares problem; `ahead` comes from the kernel."""
-
-    def __init__(self, stack: Stacked, f: LeastSquares) -> None:
-        self.problem, self.count, self.linear, self.r = stack.problem, stack.count, stack.linear, stack.r
-        self.A, self.b = f.A, f.b
-
-    def ahead(self, x: Tensor, before: Tensor, momentum: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        look = cuda.direct(ahead, launch_ahead)
-        found: tuple[Tensor, Tensor, Tensor] = look(self.A, self._centred(x), before, momentum, self.b)
-        return found
+def look(stack: Stacked, x: Tensor) -> tuple[Tensor, Tensor]:
+    """`Stacked.look` of least squares from one read of A."""
+    before, momentum = x.new_zeros(*x.shape[:2], dense(stack.problem).A.shape[1]), x.new_zeros(x.shape[:2])
+    z, _, g = look_ahead(stack, x, before, momentum)
+    return z, g
 
 
-def can_look_ahead(A: Tensor, points: int) -> bool:
-    """Whether `ahead` is made for this A and so many points."""
-    n = A.shape[-1]
-    if points > MOST_POINTS or n > MOST_COLUMNS or not fewer_reads_possible(A, points):
-        return False
-    return cuda.can_build(*_build(n, points, cuda.index(A.device)))
-
-
-def one_read(stack: Stacked) -> Stacked:
-    """The same, with fewer reads of A where that is possible."""
-    problem, f = stack.problem, stack.problem.f
-    if type(f) is not LeastSquares or type(problem) is not Problem or problem.requires_grad:
-        return stack
-    return OneRead(stack, f) if can_look_ahead(f.A, stack.count) else stack
-
-
-offer(Stacked, "look", look)
+def builds(form: Form, points: Iterable[int]) -> list[cuda.Build]:
+    """What `look_ahead` needs for so many points at a time; nothing where it is not made for the form."""
+    wanted = list(points)
+    if not all(count <= MOST_POINTS and suits(form, count, MOST_COLUMNS) for count in wanted):
+        return []
+    return [_build(form.n, count, cuda.index(form.device)) for count in wanted]

@@ -1,18 +1,18 @@
-"""What is known about points of LASSO problems, in float64 from one read of A, on an NVIDIA GPU and on a CPU."""
+"""What is known about points of LASSO problems, in float64 from one read of A, on an NVIDIA GPU."""
 
 import torch
 from torch import Tensor
 
-from sureprox.backends import cpu_certificate, cuda
-from sureprox.fast import offer
+from sureprox.backends import cuda
 from sureprox.problems import Problem
-from sureprox.problems.problem import Certificate, lasso_parts
+from sureprox.problems.forms import Form, dense, lam_of
+from sureprox.problems.problem import Certificate
 
 THREADS, WARPS, NUMBERS = 256, 8, 3  # as in certificate.cu
 MOST_COLUMNS = 512  # beyond, x and the gradient no longer fit into the registers of a warp
 
 
-def _build(n: int, dtype: torch.dtype, device: int) -> tuple[str, str, cuda.Macros, int, int]:
+def _build(n: int, dtype: torch.dtype, device: int) -> cuda.Build:
     """What to compile for n columns of this precision."""
     doubles = dtype == torch.float64
     sizes = (("DOUBLES", int(doubles)), ("CHUNKS", -(-n // 128)), ("TURNS", 1 if doubles else 2))
@@ -38,34 +38,17 @@ def launch_certificate(A: Tensor, b: Tensor, lam: Tensor, x: Tensor) -> tuple[Te
     return out, gradient
 
 
-def fits(A: Tensor) -> bool:
-    """Whether the kernel is made for this matrix or these matrices."""
-    n, precise = A.shape[-1], A.dtype in (torch.float32, torch.float64)
-    return precise and n % 4 == 0 and n <= MOST_COLUMNS and A.is_contiguous() and A.data_ptr() % 16 == 0
-
-
-def quick_certificate(problem: Problem, x: Tensor) -> Certificate | None:
-    """`Problem.quick_certificate` where the kernel is made for the problem."""
-    parts = lasso_parts(problem)
-    if parts is None:
-        return None
-    f, r = parts
+def certificate(problem: Problem, x: Tensor) -> Certificate:
+    """`Problem.certificate` of LASSO problems, in float64, like x."""
     y = x if problem.shift is None else x + problem.shift.double()
-    if f.A.device.type == "cpu":
-        found = cpu_certificate.certificate(f.A, f.b, r.lam, y)
-    else:
-        found = launch_certificate(f.A, f.b, r.lam, y) if _can_launch(f.A) else None
-    if found is None:
-        return None
-    (objective, gap, kkt), gradient = found[0].unbind(1), found[1]
+    out, gradient = launch_certificate(*dense(problem), lam_of(problem), y)
+    objective, gap, kkt = out.unbind(1)
     return Certificate(objective, gap, kkt, gradient)
 
 
-def _can_launch(A: Tensor) -> bool:
-    n, device = A.shape[-1], A.device
-    if device.type != "cuda" or not fits(A) or not cuda.usable(device, torch.float32, shared_memory(n)):
-        return False
-    return cuda.can_build(*_build(n, A.dtype, cuda.index(device)))
-
-
-offer(Problem, "quick_certificate", quick_certificate)
+def builds(form: Form) -> list[cuda.Build]:
+    """What `certificate` needs; nothing where it is not made for the form."""
+    fits = form.lasso and form.contiguous and form.n % 4 == 0 and form.n <= MOST_COLUMNS
+    if not fits or not cuda.usable(form.device, torch.float32, shared_memory(form.n)):
+        return []
+    return [_build(form.n, form.dtype, cuda.index(form.device))]

@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
+from sureprox.operations import PLAIN, Operations
 from sureprox.optimizers import Optimizer, State
-from sureprox.optimizers.base import S
-from sureprox.optimizers.observed import observed_step
+from sureprox.optimizers.base import S, observed_step
 from sureprox.problems import Problem
 
 T = TypeVar("T")
@@ -35,8 +35,9 @@ class Compiled(Optimizer[S]):
     which takes seconds to a minute.
     """
 
-    def __init__(self, optimizer: Optimizer[S], mode: str | None = None) -> None:
+    def __init__(self, optimizer: Optimizer[S], mode: str | None = None, operations: Operations = PLAIN) -> None:
         self.inner = optimizer
+        self.operations = operations
         self._step = torch.compile(with_own_code(_step), fullgraph=True, dynamic=False, mode=mode)
         self._observed = torch.compile(with_own_code(_observed_step), fullgraph=True, dynamic=False, mode=mode)
 
@@ -49,10 +50,10 @@ class Compiled(Optimizer[S]):
         return replace(state, k=state.k + 1, **dict(zip(names, values, strict=True)))
 
     def observed_step(self, problem: Problem, state: S) -> tuple[Tensor, S]:
-        """F at the point of `state`, and the next state (see `sureprox.optimizers.observed`)."""
+        """F at the point of `state`, and the next state (see `sureprox.optimizers.base`)."""
         names = tensor_fields(state)
         values = tuple(getattr(state, name) for name in names)
-        objective, after = self._observed(self.inner, problem, type(state), names, values)
+        objective, after = self._observed(self.inner, problem, self.operations, type(state), names, values)
         return objective, replace(state, k=state.k + 1, **dict(zip(names, after, strict=True)))
 
 
@@ -65,9 +66,15 @@ def _step(
 
 
 def _observed_step(
-    optimizer: Optimizer[S], problem: Problem, kind: type[S], names: tuple[str, ...], values: tuple[Tensor, ...]
+    optimizer: Optimizer[S],
+    problem: Problem,
+    operations: Operations,
+    kind: type[S],
+    names: tuple[str, ...],
+    values: tuple[Tensor, ...],
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
-    objective, after = observed_step(optimizer, problem, kind(k=0, **dict(zip(names, values, strict=True))))
+    state = kind(k=0, **dict(zip(names, values, strict=True)))
+    objective, after = observed_step(optimizer, problem, state, operations)
     return objective, tuple(getattr(after, name) for name in names)
 
 

@@ -1,9 +1,7 @@
-"""Steps of the learned optimizers on a CPU by compiled kernels: one pass over the coordinates instead of fifty.
+"""Calling the compiled kernels of a CPU (native/), and the moves of the learned optimizers by them.
 
-Used where no gradient is recorded, in float32 and float64, for problems of at least SMALLEST coordinates, if the
-library is at hand; it is compiled (a few seconds, once on a machine) only for a batch of at least WORTH_COMPILING
-coordinates in all. `sureprox.fast.plain_steps()` and SUREPROX_NATIVE=0 switch it off, `native_status()` says
-what is used. Results agree with the plain step up to rounding, and do not depend on the place in the batch.
+Float32 and float64, for problems of at least SMALLEST coordinates. Results agree with the plain move up to rounding,
+and do not depend on the place in the batch.
 """
 
 import ctypes
@@ -13,17 +11,17 @@ from functools import cache
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
 from sureprox.backends.library import library
-from sureprox.fast import offer
+from sureprox.optimizers.base import Seen
 from sureprox.optimizers.go_math_l2o import Activation, GoMathL2O, GoMathState, GradientMap
 from sureprox.optimizers.lstm import CoordinateNetwork
-from sureprox.problems import L1, LeastSquares, Problem
+from sureprox.problems import Problem
+from sureprox.problems.forms import Form, Loss, dense, lam_of
 
 SMALLEST = 16  # coordinates: a vector of the widest registers
-WORTH_COMPILING = 8192  # coordinates in a batch
 LARGEST_ALONE = 1 << 22  # entries of one A above which a single thread per instance is not enough
 
 SUFFIX = {torch.float32: "float", torch.float64: "double"}
@@ -64,49 +62,35 @@ def call(
     getattr(kernels, name)(ctypes.byref(made))
 
 
-def suits(x: Tensor, rows: int, width: int) -> bool:
-    """Whether the kernels apply to `rows` times `width` coordinates like x, and are at hand."""
-    if x.device.type != "cpu" or x.dtype not in SUFFIX or width < SMALLEST or torch.compiler.is_compiling():
-        return False
-    return library(build=rows * width >= WORTH_COMPILING) is not None
+def suits(form: Form) -> bool:
+    """Whether the kernels are made for problems of this form."""
+    return form.device.type == "cpu" and form.dtype in SUFFIX and form.n >= SMALLEST
 
 
-def suits_matrices(A: Tensor, batch: int) -> bool:
-    """Whether kernels with a thread for each of `batch` instances suit the matrices A (B, m, n), and are at hand."""
-    if A.ndim != 3 or not A.is_contiguous() or not suits(A, A.shape[0], A.shape[2]):
-        return False
-    return _busy_enough(A, batch)
+def suits_matrices(form: Form) -> bool:
+    """Whether kernels that read A with a thread for each instance are made for this form."""
+    return suits(form) and form.own_matrices and form.m * form.n <= LARGEST_ALONE
 
 
-def _busy_enough(A: Tensor, batch: int) -> bool:
-    """As many instances as threads, unless A is small."""
-    return batch >= torch.get_num_threads() or A.shape[1] * A.shape[2] <= LARGEST_ALONE
+def suits_squares(form: Form) -> bool:
+    """The same where f = 1/2 |A x - b|^2 is computed."""
+    return suits_matrices(form) and form.loss is Loss.SQUARES
 
 
-def smooth_parts(problem: Problem, x: Tensor) -> dict[str, Tensor | None] | None:
-    """A and b, or the gradient where the kernel cannot compute it, and shift and lam; None for another penalty."""
-    kind = type(problem)
-    if type(problem.r) is not L1 or kind.prox is not Problem.prox or kind.subdiff is not Problem.subdiff:
-        return None
-    f, lam = problem.f, problem.r.lam
-    parts: dict[str, Tensor | None] = {"A": None, "b": None, "g": None}
-    if _gradient_suits(problem):
-        assert isinstance(f, LeastSquares)
-        parts |= {"A": f.A, "b": f.b.contiguous()}
-    else:
-        parts["g"] = problem.grad(x).contiguous()
+def data(problem: Problem, seen: Seen | None) -> dict[str, Tensor | None]:
+    """What a step needs where r = lam |x|_1: the shift, lam, and the gradient or, to compute it, A and b."""
     shift = None if problem.shift is None else problem.shift.contiguous()
-    return parts | {"shift": shift, "lam": lam.expand(x.shape[0]).contiguous()}
+    found: dict[str, Tensor | None] = {"A": None, "b": None, "g": None, "shift": shift}
+    found["lam"] = lam_of(problem).expand(problem.batch).contiguous()
+    if seen is not None:
+        return found | {"g": seen.grad.contiguous()}
+    A, b = dense(problem)
+    return found | {"A": A, "b": b.contiguous()}
 
 
-def _gradient_suits(problem: Problem) -> bool:
-    """Least squares with one A per instance, enough of them."""
-    f = problem.f
-    if type(problem).grad is not Problem.grad or type(f) is not LeastSquares:
-        return False
-    if f.A.ndim != 3 or f.copies != 1 or not f.A.is_contiguous():
-        return False
-    return _busy_enough(f.A, f.A.shape[0])
+def rows_of(parts: Mapping[str, Tensor | None]) -> int:
+    A = parts["A"]
+    return 0 if A is None else A.shape[1]
 
 
 def network_weights(network: CoordinateNetwork, dtype: torch.dtype) -> list[Tensor]:
@@ -144,21 +128,21 @@ def _stride(rows: int, size: int) -> int:
     return (-(-rows // line) | 1) * line
 
 
-def go_math_step(
+def go_math_move(
     optimizer: GoMathL2O,
     problem: Problem,
     state: GoMathState,
+    seen: Seen | None = None,
     then: Callable[[Tensor], ctypes.Structure] | None = None,
-) -> GoMathState | None:
-    """`then` makes, of the next x, the arguments of the turn that follows for each instance while its A is near."""
+) -> GoMathState:
+    """`GoMathL2O.move`, without `seen` its `step`, where r = lam |x|_1.
+
+    `then` makes, of the next x, the arguments of the turn that follows for each instance while its A is near.
+    """
     x, network = state.x, optimizer.network
-    if type(network) is not CoordinateNetwork or not suits(x, *x.shape):
-        return None
-    parts = smooth_parts(problem, x)
-    if parts is None:
-        return None
     batch, n = x.shape
     memory = {"h": unit_rows(state.h), "c": unit_rows(state.c)}
+    parts = data(problem, seen)
     tensors = {
         **parts,
         "step": state.step_size.contiguous(),
@@ -191,52 +175,45 @@ def go_math_step(
     return replace(state, k=state.k + 1, **changed)
 
 
-def rows_of(parts: dict[str, Tensor | None]) -> int:
-    A = parts["A"]
-    return 0 if A is None else A.shape[1]
+class NativeNetwork(nn.Module):
+    """`CoordinateNetwork` by the kernel, on the same weights."""
+
+    def __init__(self, network: CoordinateNetwork) -> None:
+        super().__init__()
+        self.network = network
+        self.names = network.names
+        self.initial_memory = network.initial_memory
+
+    def forward(self, features: Tensor, h: Tensor, c: Tensor) -> tuple[dict[str, Tensor], Tensor, Tensor]:
+        network, (batch, n, width) = self.network, features.shape
+        signal = features.reshape(batch * n, width)
+        if network.embed is not None:
+            weight, bias = in_dtype([network.embed.weight, network.embed.bias], features.dtype)
+            signal = functional.elu(torch.addmm(bias, signal, weight.mT))
+        tensors = {"features": signal.mT.contiguous(), "h": unit_rows(h), "c": unit_rows(c)}
+        out = signal.new_empty(len(network.names), batch * n)
+        new = {"out": out, "h_new": memory_like(tensors["h"]), "c_new": memory_like(tensors["c"])}
+        call(
+            f"forward_{SUFFIX[features.dtype]}",
+            FORWARD,
+            tensors | new,
+            weights=network_weights(network, features.dtype),
+            rows=batch * n,
+            width=signal.shape[1],
+            hidden=network.hidden,
+            layers=network.layers,
+            stride=tensors["h"].stride(1),
+            heads=len(network.names),
+            inner=network.inner is not None,
+        )
+        outputs = dict(zip(network.names, out.view(-1, batch, n).unbind(0), strict=True))
+        return outputs, new["h_new"].mT, new["c_new"].mT
 
 
-def network_forward(
-    network: CoordinateNetwork, features: Tensor, h: Tensor, c: Tensor
-) -> tuple[dict[str, Tensor], Tensor, Tensor] | None:
-    batch, n, width = features.shape
-    if not suits(features, batch, n):
-        return None
-    signal = features.reshape(batch * n, width)
-    if network.embed is not None:
-        weight, bias = in_dtype([network.embed.weight, network.embed.bias], features.dtype)
-        signal = functional.elu(torch.addmm(bias, signal, weight.mT))
-    tensors = {"features": signal.mT.contiguous(), "h": unit_rows(h), "c": unit_rows(c)}
-    out = signal.new_empty(len(network.names), batch * n)
-    new = {"out": out, "h_new": memory_like(tensors["h"]), "c_new": memory_like(tensors["c"])}
-    call(
-        f"forward_{SUFFIX[features.dtype]}",
-        FORWARD,
-        tensors | new,
-        weights=network_weights(network, features.dtype),
-        rows=batch * n,
-        width=signal.shape[1],
-        hidden=network.hidden,
-        layers=network.layers,
-        stride=tensors["h"].stride(1),
-        heads=len(network.names),
-        inner=network.inner is not None,
-    )
-    outputs = dict(zip(network.names, out.view(-1, batch, n).unbind(0), strict=True))
-    return outputs, new["h_new"].mT, new["c_new"].mT
-
-
-def one_read_gradient(problem: Problem, x: Tensor) -> Tensor | None:
-    """A'(A x - b) with one read of A, as the kernels of whole steps compute it; None where they would not."""
-    if not _gradient_suits(problem) or not suits(x, *x.shape):
-        return None
-    f = problem.f
-    assert isinstance(f, LeastSquares)
-    point, g = problem.centred(x).contiguous(), torch.empty_like(x)
-    tensors = {"A": f.A, "b": f.b.contiguous(), "x": point, "g": g}
-    call(f"gradient_{SUFFIX[x.dtype]}", GRADIENT, tensors, weights=(), batch=len(x), m=f.m, n=x.shape[1])
+def gradient(problem: Problem, x: Tensor) -> Tensor:
+    """A'(A x - b) with one read of A."""
+    A, b = dense(problem)
+    point, g = problem.centred(x).contiguous(), torch.empty_like(x, memory_format=torch.contiguous_format)
+    tensors = {"A": A, "b": b.contiguous(), "x": point, "g": g}
+    call(f"gradient_{SUFFIX[x.dtype]}", GRADIENT, tensors, weights=(), batch=len(x), m=A.shape[1], n=x.shape[1])
     return g
-
-
-offer(GoMathL2O, "step", go_math_step)
-offer(CoordinateNetwork, "forward", network_forward)

@@ -7,15 +7,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sureprox.backends.cpu import SUFFIX, arguments, call, go_math_step, suits
-from sureprox.fast import offer
-from sureprox.optimizers.base import State
+from sureprox.backends.cpu import SUFFIX, arguments, call, go_math_move
+from sureprox.optimizers.base import Seen, State
 from sureprox.optimizers.certified import Certified, CertifiedState
 from sureprox.optimizers.cheap import SHARE, CertifiedCheap, CheapState
-from sureprox.optimizers.go_math_l2o import GoMathL2O, GoMathState
-from sureprox.optimizers.known import KnownGradient
+from sureprox.optimizers.go_math_l2o import GoMathState
 from sureprox.optimizers.tracks import Tracks
-from sureprox.problems import L1, LeastSquares, Problem
+from sureprox.problems import Problem
+from sureprox.problems.forms import dense, lam_of
 from sureprox.problems.stacked import Comparison, Points, Stacked
 
 FOLLOW = (
@@ -32,20 +31,16 @@ TURN = (
     "track_g_new weight_new step_size_new track_new idle_new rejected_new weights",
     "batch m n fista threads",
 )
-MOST_POINTS = 3  # as in certified.h
 
 
-def followed(optimizer: Certified, stack: Stacked, state: CertifiedState, inner: State | None) -> CertifiedState | None:
-    f, tracks = stack.problem.f, state.tracks
-    if state.lower is not None or not _suits(stack.problem, stack.count, state.x):
-        return None
-    assert isinstance(f, LeastSquares)
-    r: Any = stack.problem.r
-    first = stack.count - optimizer.count
+def follow(optimizer: Certified, stack: Stacked, state: CertifiedState, inner: State | None) -> CertifiedState:
+    """`Certified.follow` on LASSO problems that are not shifted."""
+    A, b = dense(stack.problem)
+    tracks, first = state.tracks, stack.count - optimizer.count
     parts = {
-        "A": f.A,
-        "b": f.b,
-        "lam": r.lam.expand(f.A.shape[0]),
+        "A": A,
+        "b": b,
+        "lam": lam_of(stack.problem).expand(len(A)),
         "y": tracks.y,
         "zy": tracks.zy,
         "g": state.g,
@@ -63,7 +58,7 @@ def followed(optimizer: Certified, stack: Stacked, state: CertifiedState, inner:
     same = ("best_x", "best_z", "track_x", "track_z", "y", "zy", "t", "g", "step_size", "above", "weight")
     made = {f"{name}_new": torch.empty_like(given[name]) for name in (*same, "track", "rejected", "idle")}  # type: ignore[arg-type]
     made["inner_z_new"] = torch.empty_like(made["best_z_new"])
-    batch, m, n = f.A.shape
+    batch, m, n = A.shape
     sizes = {"batch": batch, "tracks": optimizer.count, "first": first, "m": m, "n": n}
     call(f"follow_{SUFFIX[state.x.dtype]}", FOLLOW, given | made, (), **sizes)
     new = {name.removesuffix("_new"): value for name, value in made.items()}
@@ -76,22 +71,21 @@ class _Turn:
     """The tensors of a turn in which the optimizer steps to x, and the state after it."""
 
     def __init__(self, problem: Problem, state: CheapState, x: Tensor) -> None:
-        f, r, self.fista, self.state = problem.f, problem.r, (state.k + 1) % SHARE == 0, state
-        assert isinstance(f, LeastSquares)
-        assert isinstance(r, L1)
+        self.fista, self.state = (state.k + 1) % SHARE == 0, state
+        A, b = dense(problem)
         kept = {"best_x": state.x, "best_z": state.z, "g": state.g, "step_size": state.step_size}
         kept |= {name: getattr(state, name) for name in ("gained", "origin", "track", "idle")}
         if self.fista:
             tracks = state.fista
             kept |= {"track_x": tracks.x, "track_z": tracks.z, "y": tracks.y, "zy": tracks.zy, "t": tracks.t}
             kept |= {"track_g": state.fista_g, "weight": state.weight, "rejected": state.rejected}
-        parts = {"A": f.A, "b": f.b, "lam": r.lam.expand(len(x)), "x": x}
+        parts = {"A": A, "b": b, "lam": lam_of(problem).expand(len(x)), "x": x}
         parts |= {"from_x": state.inner.x, "from_z": state.inner_z}
         given = {name: value.detach().contiguous() for name, value in (parts | kept).items()}
         self.new = {name: torch.empty_like(given[name]) for name in kept}
         made = {"z": torch.empty_like(given["best_z"]), "now": torch.empty_like(given["origin"])}
         self.tensors: dict[str, Tensor | None] = {**given, **made, **{f"{k}_new": v for k, v in self.new.items()}}
-        self.sizes = {"batch": len(x), "m": f.m, "n": x.shape[1], "fista": int(self.fista)}
+        self.sizes = {"batch": len(x), "m": A.shape[1], "n": x.shape[1], "fista": int(self.fista)}
 
     def after(self, inner: State) -> CheapState:
         new = self.new
@@ -104,75 +98,58 @@ class _Turn:
         return replace(self.state, k=self.state.k + 1, **changed)
 
 
-def turned(
-    optimizer: CertifiedCheap, stack: Stacked, state: CheapState, base: Points, g: Tensor, inner: State
-) -> CheapState | None:
-    if state.any_up or not _suits(stack.problem, 1, inner.x):
-        return None
+def follow_cheap(stack: Stacked, state: CheapState, inner: State) -> CheapState:
+    """`CertifiedCheap.follow` on LASSO problems that are not shifted, before any instance has been given up."""
     turn = _Turn(stack.problem, state, inner.x)
     call(f"turn_{SUFFIX[inner.x.dtype]}", TURN, turn.tensors, (), **turn.sizes)
     return turn.after(inner)
 
 
-def whole_turn(optimizer: CertifiedCheap, problem: Problem, state: CheapState) -> CheapState | None:
-    """Step and turn in one kernel: while the network of an instance is computed, its A comes near."""
+def go_math_turn(optimizer: CertifiedCheap, problem: Problem, state: CheapState) -> CheapState:
+    """`CertifiedCheap.turn` of GO-Math-L2O in one kernel: while the network of an instance is computed, its A comes
+    near."""
     inner, turns = state.inner, []
-    if state.any_up or type(optimizer.optimizer) is not GoMathL2O or not isinstance(inner, GoMathState):
-        return None
-    if not _suits(problem, 1, state.x):
-        return None
+    assert isinstance(inner, GoMathState)
 
     def then(x: Tensor) -> ctypes.Structure:
         turns.append(_Turn(problem, state, x))
         return arguments(TURN, turns[0].tensors, **turns[0].sizes)
 
-    known = KnownGradient(problem, inner.x, state.g[:, 0])
-    stepped = go_math_step(optimizer.optimizer, known, inner, then)
-    return None if stepped is None else turns[0].after(stepped)
+    stepped = go_math_move(optimizer.optimizer, problem, inner, Seen(state.g[:, 0]), then)  # type: ignore[arg-type]
+    return turns[0].after(stepped)
 
 
-def ahead(stack: Stacked, x: Tensor, before: Tensor, momentum: Tensor) -> tuple[Tensor, Tensor, Tensor] | None:
-    f, (batch, points, n) = stack.problem.f, x.shape
-    if not _suits(stack.problem, points, x[:, 0], shifted=True):
-        return None
-    assert isinstance(f, LeastSquares)
+def ahead(stack: Stacked, x: Tensor, before: Tensor, momentum: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """`Stacked.ahead` from one read of A."""
+    A, b = dense(stack.problem)
+    batch, points, n = x.shape
     given: dict[str, Tensor | None] = {
-        "A": f.A,
-        "b": f.b.contiguous(),
-        "x": (x if stack.problem.shift is None else x + stack.problem.shift.unsqueeze(1)).contiguous(),
+        "A": A,
+        "b": b.contiguous(),
+        "x": stack.centred(x).contiguous(),
         "before": before.contiguous(),
         "momentum": momentum.contiguous(),
     }
-    z, g = x.new_empty(batch, points, f.m), x.new_empty(x.shape)
+    z, g = x.new_empty(batch, points, A.shape[1]), x.new_empty(x.shape)
     made = {"z": z, "there": torch.empty_like(z), "g": g}
-    call(f"ahead_{SUFFIX[x.dtype]}", AHEAD, given | made, (), batch=batch, points=points, m=f.m, n=n)
+    call(f"ahead_{SUFFIX[x.dtype]}", AHEAD, given | made, (), batch=batch, points=points, m=A.shape[1], n=n)
     return z, made["there"], g
 
 
-def compare(stack: Stacked, new: Points, base: Points, g: Tensor, best: Points, L: Tensor) -> Comparison | None:
-    problem, (batch, points, n) = stack.problem, new.x.shape
-    if not _suits(problem, points, new.x[:, 0]):
-        return None
-    r: Any = problem.r
+def look(stack: Stacked, x: Tensor) -> tuple[Tensor, Tensor]:
+    """`Stacked.look` from one read of A."""
+    before, momentum = x.new_zeros(*x.shape[:2], dense(stack.problem).A.shape[1]), x.new_zeros(x.shape[:2])
+    z, _, g = ahead(stack, x, before, momentum)
+    return z, g
+
+
+def compare(stack: Stacked, new: Points, base: Points, g: Tensor, best: Points, L: Tensor) -> Comparison:
+    """`Stacked.compare` on LASSO problems that are not shifted."""
+    batch, points, n = new.x.shape
     parts = {"x": new.x, "z": new.z, "base_x": base.x, "base_z": base.z, "g": g, "best_x": best.x, "best_z": best.z}
-    parts |= {"L": L, "lam": r.lam.expand(batch)}
+    parts |= {"L": L, "lam": lam_of(stack.problem).expand(batch)}
     given: dict[str, Tensor | None] = {name: value.contiguous() for name, value in parts.items()}
     made = {name: L.new_empty(batch, points) for name in ("above", "curvature", "move")}
     sizes = {"batch": batch, "points": points, "m": new.z.shape[2], "n": n}
     call(f"compare_{SUFFIX[L.dtype]}", COMPARE, given | made, (), **sizes)
     return Comparison(**made)
-
-
-def _suits(problem: Problem, points: int, x: Tensor, *, shifted: bool = False) -> bool:
-    f, plain = problem.f, type(problem) is Problem and type(problem.r) is L1
-    if not plain or type(f) is not LeastSquares or points > MOST_POINTS or not suits(x, *x.shape):
-        return False
-    own = f.A.ndim == 3 and f.copies == 1 and f.A.is_contiguous()
-    return own and (shifted or problem.shift is None)
-
-
-offer(Certified, "_followed", followed)
-offer(CertifiedCheap, "_followed", turned)
-offer(CertifiedCheap, "_turn", whole_turn)
-offer(Stacked, "ahead", ahead)
-offer(Stacked, "compare", compare)

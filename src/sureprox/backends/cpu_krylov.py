@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from sureprox.backends.cpu import SUFFIX, call, suits_matrices
+from sureprox.backends.cpu import SUFFIX, call
 from sureprox.problems.spectrum import SAFETY, starting_block
 
 LARGEST = ("A start out weights", "batch m n steps threads")
@@ -11,15 +11,14 @@ STEPS = 48  # at most as many as spectrum.h has room for
 STEPS_AFAR, AFAR = 32, 1 << 20  # of an A with more entries than that, which is read from afar in every step
 
 
-def largest_eigenvalue(stack: Tensor) -> Tensor | None:
-    """1.01 times the largest eigenvalue of A'A, as far as Lanczos' method finds it; None where it does not apply.
+def largest_eigenvalue(stack: Tensor) -> Tensor:
+    """1.01 times the largest eigenvalue of A'A, as far as Lanczos' method finds it.
 
     As with `spectrum.largest_eigenvalue`, never more than 1.01 times the true value but for rounding; with one vector
     and more steps.
     """
+    stack = stack.contiguous()
     batch, m, n = stack.shape
-    if not suits_matrices(stack, batch):
-        return None
     vector = starting_block(n, 1, torch.float64, stack.device)[:, 0]
     start = (vector / torch.linalg.vector_norm(vector)).to(stack.dtype)
     found = stack.new_empty(batch)

@@ -3,22 +3,22 @@
 import torch
 from torch import Tensor
 
-from sureprox.backends.cpu import SUFFIX, call, suits_matrices
+from sureprox.backends.cpu import SUFFIX, call
 from sureprox.polish import ROUNDS, Attempt
+from sureprox.problems.forms import dense, lam_of
 
 WIDEST = 256  # candidates; with more, the matrix products of PyTorch are faster
 MOST_ROWS = 2**14  # of which each thread holds the candidates in float64
 POLISH = ("A lam rows x g z weights", "batch m n rounds threads")
 
 
-def points(A: Tensor, lam: Tensor, given: Attempt) -> Tensor | None:
-    """`Attempt.points`, A (B, m, n), lam () or (B,); None where the kernel does not apply.
+def points(given: Attempt) -> Tensor:
+    """`Attempt.points` of LASSO problems with one A per instance.
 
     Where a coordinate should have joined that was no candidate, or `ROUNDS` were not enough, what a second call from
     there would find.
     """
-    if A.shape[1] > MOST_ROWS or not suits_matrices(A, len(given.rows)):
-        return None
+    A, lam = dense(given.problem).A, lam_of(given.problem)
     narrow = given.widths(lam) <= WIDEST
     return _narrow(A, lam, given) if bool(narrow.all()) else given.divided(narrow, lambda few: _narrow(A, lam, few))
 

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sureprox.backends.cpu import SUFFIX, call, in_dtype, rows_of, smooth_parts, suits
-from sureprox.fast import offer
+from sureprox.backends.cpu import SUFFIX, call, data, in_dtype, rows_of
 from sureprox.optimizers import sure
+from sureprox.optimizers.base import Seen
 from sureprox.optimizers.sure import Sure, SureState
 from sureprox.optimizers.sure_network import SureNetwork
 from sureprox.problems import Problem
@@ -27,13 +27,10 @@ SURE = (
 )
 
 
-def sure_step(optimizer: Sure, problem: Problem, state: SureState) -> SureState | None:
+def sure_move(optimizer: Sure, problem: Problem, state: SureState, seen: Seen | None = None) -> SureState:
+    """`Sure.move`, without `seen` its `step`, where r = lam |x|_1."""
     x, network = state.x, optimizer.network
-    if type(network) is not SureNetwork or not suits(x, *x.shape):
-        return None
-    parts = smooth_parts(problem, x)
-    if parts is None:
-        return None
+    parts = data(problem, seen)
     batch, n = x.shape
     names = VECTORS + SCALARS + INSTANCE + (COORDINATE if network.coordinate else ())
     old: dict[str, Tensor] = {name: getattr(state, name).contiguous() for name in names}
@@ -76,6 +73,3 @@ def _weights(network: SureNetwork, dtype: torch.dtype) -> list[Tensor]:
     names = ("lstm", "out", *(("told", "coordinate_lstm", "inner", "heads") if network.coordinate else ()))
     modules: list[Any] = [network._modules[name] for name in names]
     return in_dtype([w for module in modules for w in module._parameters.values() if w is not None], dtype)
-
-
-offer(Sure, "step", sure_step)

@@ -1,7 +1,8 @@
 """CUDA kernels from the .cu files beside this one, compiled when first needed by the CUDA that PyTorch brings."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -12,9 +13,10 @@ from typing import Any
 import torch
 
 from sureprox.backends.launching import function, launcher
-from sureprox.backends.nvrtc import machine_code
+from sureprox.backends.nvrtc import is_kept, machine_code
 
 Macros = tuple[tuple[str, int], ...]
+Build = tuple[str, str, Macros, int, int]  # file, kernel, compile-time numbers, device, bytes of shared memory
 
 
 def source(file: str, macros: Mapping[str, int]) -> str:
@@ -30,10 +32,14 @@ def _text(file: str) -> str:
 
 
 @cache
+def _architecture(device: int) -> str:
+    return "sm_{}{}".format(*torch.cuda.get_device_capability(device))
+
+
+@cache
 def kernel(file: str, name: str, macros: Macros, device: int, shared_memory: int = 0) -> Any:
-    """The kernel `name` of `file` on a device, allowed this much shared memory; building it takes a few seconds, once."""
-    architecture = "sm_{}{}".format(*torch.cuda.get_device_capability(device))
-    code = machine_code(source(file, dict(macros)), architecture)
+    """The kernel `name` of `file` on a device, allowed this much shared memory. Building it takes seconds, once."""
+    code = machine_code(source(file, dict(macros)), _architecture(device))
     with torch.cuda.device(device):
         torch.empty(1, device="cuda")  # makes the context that the kernel is loaded into
         made = function(code, name, shared_memory)
@@ -49,13 +55,33 @@ def kernel(file: str, name: str, macros: Macros, device: int, shared_memory: int
     return launch
 
 
-def can_build(file: str, name: str, macros: Macros, device: int, shared_memory: int = 0) -> bool:
-    """Whether this kernel compiles here: CUDA's run-time compiler may be missing, or another one than expected."""
+def built(builds: Iterable[Build]) -> bool:
+    """Build all of these now, unless they are there; False if one cannot be."""
     try:
-        kernel(file, name, macros, device, shared_memory)
+        for build in builds:
+            kernel(*build)
     except (OSError, RuntimeError, AttributeError):  # no compiler or driver, one that fails, one that is too old
         return False
     return True
+
+
+def at_hand(builds: Iterable[Build]) -> bool:
+    """Whether all of these were built before, by this process or another one."""
+    try:
+        return all(is_kept(source(file, dict(macros)), _architecture(device)) for file, _, macros, device, _ in builds)
+    except (OSError, RuntimeError, AttributeError):
+        return False
+
+
+_builders: dict[tuple[Build, ...], threading.Thread] = {}
+
+
+def build_later(builds: Iterable[Build]) -> None:
+    """Build them in a thread of their own, once."""
+    wanted = tuple(builds)
+    if wanted not in _builders:
+        _builders[wanted] = threading.Thread(target=built, args=(wanted,), daemon=True)
+        _builders[wanted].start()
 
 
 @cache

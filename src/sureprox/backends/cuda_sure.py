@@ -6,12 +6,14 @@ import torch
 from torch import Tensor
 
 from sureprox.backends import cuda
-from sureprox.backends.coordinates import UNITS, FusedSureNetwork, can_fuse_coordinates
 from sureprox.optimizers import Sure
+from sureprox.optimizers.base import Seen
 from sureprox.optimizers.sure import SureState
 from sureprox.optimizers.sure_network import SureNetwork, gate_weights
-from sureprox.problems import L1, Problem
+from sureprox.problems import Problem
+from sureprox.problems.forms import Form, Shape, lam_of
 
+UNITS = 8  # of the LSTM of the coordinates, as in coordinate.cu
 MOST_THREADS, FEWEST_THREADS = 256, 64  # of a block, which works on an instance
 VECTORS = ("x", "x_before", "g_before", "G_before", "side_before")
 NUMBERS = ("G_first", "t", "momentum", "fresh")
@@ -20,9 +22,9 @@ COORDINATE = ("coordinate_h", "coordinate_c")
 NEW = ("x", "G_before", "side_before", "R", "P", *NUMBERS, *INSTANCE)  # what the kernel makes, in its order
 
 
-def _build(outputs: int, instance: int, coordinate: int, n: int, device: int) -> tuple[str, str, cuda.Macros, int]:
+def _build(outputs: int, instance: int, coordinate: int, n: int, device: int) -> cuda.Build:
     sizes = (("OUTPUTS", outputs), ("INSTANCE", instance), ("COORDINATE", coordinate), ("BLOCK_THREADS", threads(n)))
-    return "sure.cu", "sure_step", sizes, device
+    return "sure.cu", "sure_step", sizes, device, 0
 
 
 def threads(n: int) -> int:
@@ -66,23 +68,20 @@ def _(g: Tensor, lam: Tensor, old: list[Tensor], weights: list[Tensor]) -> list[
     return [like.new_empty(like.shape) for like in _likes(old, weights[1].shape[1])]
 
 
-class QuickSure(Sure):
-    """The same method, for inference; where r = lam |x|_1 everything but the gradient comes from the kernel."""
+class SureMove:
+    """`Sure.move` for inference, where r = lam |x|_1 and nothing is shifted, on a copy of the weights."""
 
-    packed: list[Tensor]
+    def __init__(self, optimizer: Sure) -> None:
+        self.packed = _packed(optimizer.network)
 
-    def step(self, problem: Problem, state: SureState) -> SureState:
-        r = problem.r
-        if type(r) is not L1 or problem.shift is not None:
-            return super().step(problem, state)
-        g = problem.grad(state.x)
+    def __call__(self, optimizer: Sure, problem: Problem, state: SureState, seen: Seen) -> SureState:
         memory = COORDINATE if state.coordinate_h is not None else ()
         old = [getattr(state, name) for name in ("step_size", *VECTORS, *NUMBERS, *INSTANCE, *memory)]
-        names = (*NEW, *memory, *(("x_before", "g_before") if self.conjugate else ()))
+        names = (*NEW, *memory, *(("x_before", "g_before") if optimizer.conjugate else ()))
         step = cuda.direct(sure_step, launch_sure_step)
-        new = dict(zip(names, step(g, r.lam, old, self.packed), strict=True))
-        if not self.conjugate:
-            new |= {"x_before": state.x, "g_before": g}
+        new = dict(zip(names, step(seen.grad, lam_of(problem), old, self.packed), strict=True))
+        if not optimizer.conjugate:
+            new |= {"x_before": state.x, "g_before": seen.grad}
         return replace(state, k=state.k + 1, **new)
 
 
@@ -91,32 +90,23 @@ def _packed(network: SureNetwork) -> list[Tensor]:
     with an LSTM of the coordinates also what they are told (instance + 1, 32), and their own weights."""
     layers = [gate_weights(network.lstm, torch.float32), (network.out.weight, network.out.bias)]
     if network.coordinate:
-        layers.append((network.told.weight, gate_weights(network.coordinate_lstm, torch.float32)[1]))
+        gates, bias = gate_weights(network.coordinate_lstm, torch.float32)
+        layers.append((network.told.weight, bias))
     packed = [torch.cat([weight.mT, bias.unsqueeze(0)]).detach().contiguous() for weight, bias in layers]
-    return [*packed, FusedSureNetwork(network).flat] if network.coordinate else packed
+    if network.coordinate:
+        own = [gates, network.inner.weight, network.inner.bias, network.heads.weight, network.heads.bias]
+        packed.append(torch.cat([part.detach().reshape(-1) for part in own]))
+    return packed
 
 
-def can_fuse_sure(optimizer: object, device: torch.device, dtype: torch.dtype) -> bool:
-    """Whether the kernel is made for this optimizer, device and precision."""
+def builds(form: Form, optimizer: object) -> list[cuda.Build]:
+    """What `SureMove` needs; nothing where it is not made for this optimizer and form."""
     if type(optimizer) is not Sure or type(optimizer.network) is not SureNetwork:
-        return False
+        return []
     network = optimizer.network
-    return (
-        network.coordinate in (0, UNITS)
-        and all(p.dtype == torch.float32 for p in network.parameters())
-        and cuda.usable(device, dtype, 0)
-        and cuda.can_build(
-            *_build(network.outputs, network.instance, network.coordinate, MOST_THREADS, cuda.index(device))
-        )
-        and (not network.coordinate or can_fuse_coordinates(optimizer, device, dtype))
-    )
-
-
-def fused_sure(optimizer: Sure) -> QuickSure:
-    """A copy of the optimizer, for inference, that takes its steps by the kernel."""
-    quick = QuickSure(**optimizer.arguments)
-    vars(quick).update(vars(optimizer.sharing_weights()))
-    quick.packed = _packed(optimizer.network)
-    if optimizer.network.coordinate:
-        quick._modules["network"] = FusedSureNetwork(optimizer.network)
-    return quick
+    suits = form.penalty is Shape.L1 and not form.shifted and network.coordinate in (0, UNITS)
+    if not suits or any(p.dtype != torch.float32 for p in network.parameters()):
+        return []
+    if not cuda.usable(form.device, form.dtype, 0):
+        return []
+    return [_build(network.outputs, network.instance, network.coordinate, form.n, cuda.index(form.device))]

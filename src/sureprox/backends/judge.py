@@ -8,14 +8,14 @@ from torch import Tensor
 from sureprox.backends import cuda
 from sureprox.optimizers.base import State
 from sureprox.optimizers.certified import Ahead, Certified, CertifiedState
-from sureprox.problems.problem import lasso_parts
+from sureprox.problems.forms import Form, lam_of
 from sureprox.problems.stacked import Stacked
 
 THREADS = 256  # as in tracks.cu and judge.cu
 
 
-def _build(points: int, first: int, device: int, name: str) -> tuple[str, str, cuda.Macros, int]:
-    return f"{name}.cu", name, (("POINTS", points), ("FIRST", first)), device
+def _build(points: int, first: int, device: int, name: str) -> cuda.Build:
+    return f"{name}.cu", name, (("POINTS", points), ("FIRST", first)), device, 0
 
 
 def launch_tracks(own: list[Tensor], given: list[Tensor]) -> list[Tensor]:
@@ -70,66 +70,46 @@ def _(numbers: list[Tensor], counts: list[Tensor]) -> list[Tensor]:
     return [like.new_empty(like.shape) for like in _likes(numbers, counts)]
 
 
-class QuickCertified(Certified):
-    """The same method; on LASSO problems with one A per instance its steps and decisions come from the kernels."""
-
-    def _followed(self, stack: Stacked, state: CertifiedState, inner: State | None) -> CertifiedState:
-        if not isinstance(stack, QuickStack):
-            return super()._followed(stack, state, inner)
-        tracks = state.tracks
-        own = [] if inner is None else [inner.x, state.inner_z]
-        given = [tracks.y, state.g, tracks.x, tracks.z, tracks.t, state.step_size, stack.lam]
-        x, before, momentum_all, momentum, t = cuda.direct(track_steps, launch_tracks)(own, given)
-        seen = Ahead(x, *stack.ahead(x, before, momentum_all), t, momentum)
-        return replace(self._decided(stack, state, seen), inner=inner)
-
-    def _decided(self, stack: "QuickStack", state: CertifiedState, ahead: Ahead) -> CertifiedState:
-        """As `_judged`, by the kernel."""
-        tracks, inner = state.tracks, state.inner
-        numbers = [
-            *(ahead.x, ahead.z, ahead.there, ahead.g, ahead.t, ahead.momentum),
-            *((state.x, state.z) if inner is None else (inner.x, state.inner_z)),
-            *(tracks.y, tracks.zy, state.g, tracks.x, tracks.z, tracks.t),
-            *(state.x, state.z, state.step_size, stack.lam, state.above, state.weight),
-        ]
-        made = cuda.direct(judge, launch_judge)(numbers, [state.track, state.rejected, state.idle])
-        x, z, track_x, track_z, y, zy, t, g, step_size, above, weight, inner_z, track, rejected, idle = made
-        return replace(
-            state,
-            x=x,
-            k=state.k + 1,
-            step_size=step_size,
-            z=z,
-            track=track,
-            rejected=rejected,
-            weight=weight,
-            idle=idle,
-            tracks=replace(tracks, x=track_x, z=track_z, y=y, zy=zy, t=t),
-            inner_z=inner_z,
-            g=g,
-            above=above,
-        )
+def follow(optimizer: Certified, stack: Stacked, state: CertifiedState, inner: State | None) -> CertifiedState:
+    """`Certified.follow` on LASSO problems that are not shifted: the steps and the decisions are a kernel each."""
+    tracks, lam = state.tracks, lam_of(stack.problem).expand(len(state.x)).contiguous()
+    own = [] if inner is None else [inner.x, state.inner_z]
+    given = [tracks.y, state.g, tracks.x, tracks.z, tracks.t, state.step_size, lam]
+    x, before, momentum_all, momentum, t = cuda.direct(track_steps, launch_tracks)(own, given)
+    seen = Ahead(x, *stack.ahead(x, before, momentum_all), t, momentum)
+    return replace(_decided(state, seen, lam), inner=inner)
 
 
-class QuickStack(Stacked):
-    """Points of LASSO problems on which the kernel judges; their products come from `stack`."""
+def _decided(state: CertifiedState, ahead: Ahead, lam: Tensor) -> CertifiedState:
+    """What judge.cu makes of an iteration."""
+    tracks, inner = state.tracks, state.inner
+    numbers = [
+        *(ahead.x, ahead.z, ahead.there, ahead.g, ahead.t, ahead.momentum),
+        *((state.x, state.z) if inner is None else (inner.x, state.inner_z)),
+        *(tracks.y, tracks.zy, state.g, tracks.x, tracks.z, tracks.t),
+        *(state.x, state.z, state.step_size, lam, state.above, state.weight),
+    ]
+    made = cuda.direct(judge, launch_judge)(numbers, [state.track, state.rejected, state.idle])
+    x, z, track_x, track_z, y, zy, t, g, step_size, above, weight, inner_z, track, rejected, idle = made
+    return replace(
+        state,
+        x=x,
+        k=state.k + 1,
+        step_size=step_size,
+        z=z,
+        track=track,
+        rejected=rejected,
+        weight=weight,
+        idle=idle,
+        tracks=replace(tracks, x=track_x, z=track_z, y=y, zy=zy, t=t),
+        inner_z=inner_z,
+        g=g,
+        above=above,
+    )
 
-    def __init__(self, stack: Stacked, lam: Tensor) -> None:
-        self.problem, self.count, self.linear, self.r = stack.problem, stack.count, stack.linear, stack.r
-        self.stack = stack
-        self.lam = lam
 
-    def ahead(self, x: Tensor, before: Tensor, momentum: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        return self.stack.ahead(x, before, momentum)
-
-
-def quick_stack(stack: Stacked, optimizer: Certified) -> Stacked:
-    """The same, ready for `QuickCertified` where the kernel is made for it."""
-    problem = stack.problem
-    parts = lasso_parts(problem)
-    if parts is None or problem.shift is not None or not isinstance(optimizer, QuickCertified):
-        return stack
-    sizes = stack.count, stack.count - optimizer.count, cuda.index(problem.device)
-    if not all(cuda.can_build(*_build(*sizes, name)) for name in ("tracks", "judge")):
-        return stack
-    return QuickStack(stack, parts[1].lam.expand(problem.batch).contiguous())
+def builds(form: Form, points: int, first: int) -> list[cuda.Build]:
+    """What `follow` needs for so many points, the first FISTA track being number `first`."""
+    if not form.lasso or form.shifted or form.shared or not cuda.usable(form.device, form.dtype, 0):
+        return []
+    return [_build(points, first, cuda.index(form.device), name) for name in ("tracks", "judge")]

@@ -6,27 +6,38 @@ import torch
 from torch import Tensor
 
 from sureprox.backends import cuda
-from sureprox.problems.spectrum import drops, orthonormal, orthonormal_block
+from sureprox.problems.forms import Form
+from sureprox.problems.spectrum import block_krylov, drops, orthonormal
 
 THREADS, MOST, EARLIER = 256, 4, 64  # as in orthonormal.cu
 LONGEST = 2048
 MEMORY = 4 * (EARLIER * MOST + MOST + MOST * LONGEST)
 
 
+def build(device: torch.device) -> cuda.Build:
+    return "orthonormal.cu", "orthonormal", (), cuda.index(device), MEMORY
+
+
 def gram_schmidt(device: torch.device) -> Any:
-    """The kernel of orthonormal.cu for this device; None where it cannot be built."""
-    build = ("orthonormal.cu", "orthonormal", (), cuda.index(device), MEMORY)
-    usable = cuda.usable(device, torch.float32, MEMORY) and cuda.can_build(*build)
-    return cuda.kernel(*build) if usable else None
+    """The kernel of orthonormal.cu for this device."""
+    return cuda.kernel(*build(device))
 
 
-@orthonormal_block.register_kernel("cuda")
 def orthonormal_now(block: Tensor, earlier: Tensor) -> Tensor:
-    """`orthonormal` by the kernel where it is made for these tensors."""
+    """`spectrum.orthonormal` by the kernel where that has room for these vectors."""
     size, count = block.shape[1:]
-    fits = size <= LONGEST and count <= MOST and earlier.shape[2] <= EARLIER and block.dtype == torch.float32
-    kernel = gram_schmidt(block.device) if fits else None
-    return orthonormal(block, earlier) if kernel is None else launched(kernel, block, earlier)
+    fits = size <= LONGEST and count <= MOST and earlier.shape[2] <= EARLIER
+    return launched(gram_schmidt(block.device), block, earlier) if fits else orthonormal(block, earlier)
+
+
+def by_blocks(A: Tensor) -> Tensor:
+    """`spectrum.largest_eigenvalue` with the kernel's Gram-Schmidt method."""
+    return block_krylov(A, orthonormal_now)
+
+
+def builds(form: Form) -> list[cuda.Build]:
+    """What `by_blocks` needs."""
+    return [build(form.device)] if cuda.usable(form.device, form.dtype, MEMORY) else []
 
 
 def launched(kernel: Any, block: Tensor, earlier: Tensor) -> Tensor:

@@ -1,20 +1,17 @@
-"""The estimate of L on an NVIDIA GPU, from A'A where that is small, else with one read of A per step, and on a CPU."""
+"""The estimate of L on an NVIDIA GPU with one read of A per step."""
 
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from sureprox.backends import cpu_krylov
-from sureprox.backends.ahead import can_look_ahead, launch_ahead
+from sureprox.backends import ahead, cuda, krylov
+from sureprox.backends.ahead import launch_ahead
 from sureprox.backends.krylov import gram_schmidt, run
-from sureprox.backends.largest import can_form, launch_largest
-from sureprox.fast import offer
-from sureprox.problems.linear import LinearMap
+from sureprox.problems.forms import Form
 from sureprox.problems.spectrum import SAFETY, largest_entry, ritz_value, starting_block
 
 STEPS, BLOCK = 20, 2
-SMALL = 2**16  # entries of a single matrix that a CPU is done with before a GPU has begun
 
 
 @torch.no_grad()
@@ -40,16 +37,12 @@ def block_lanczos(A: Tensor, kernel: Any) -> Tensor:
     return SAFETY * ritz_value(basis.mT, images.mT, scale)
 
 
-def largest_eigenvalue(linear: LinearMap, stack: Tensor) -> Tensor | None:
-    if stack.device.type == "cpu":
-        return cpu_krylov.largest_eigenvalue(stack)
-    if stack.shape[0] == 1 and stack.numel() <= SMALL and not torch.cuda.is_current_stream_capturing():
-        return LinearMap(stack.cpu()).largest_eigenvalue(stack.cpu()).to(stack.device)
-    if can_form(stack):
-        return launch_largest(stack)
-    wide_enough = min(stack.shape[1:]) >= STEPS * BLOCK
-    kernel = gram_schmidt(stack.device) if wide_enough and can_look_ahead(stack, BLOCK) else None
-    return None if kernel is None else block_lanczos(stack, kernel)
+def by_one_read(A: Tensor) -> Tensor:
+    """`block_lanczos` by the kernels."""
+    return block_lanczos(A, gram_schmidt(A.device))
 
 
-offer(LinearMap, "largest_eigenvalue", largest_eigenvalue)
+def builds(form: Form) -> list[cuda.Build]:
+    """What `by_one_read` needs; nothing where it is not made for these matrices."""
+    products, columns = ahead.builds(form, [BLOCK]), krylov.builds(form)
+    return [*products, *columns] if products and columns and min(form.m, form.n) >= STEPS * BLOCK else []

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from sureprox.backends import cuda
+from sureprox.problems.forms import Form
 from sureprox.problems.spectrum import SAFETY, starting_block
 
 STEPS = 48
@@ -33,7 +34,7 @@ def shared_memory(size: int) -> int:
     return -(-small // 4) * 4 + 4 * WARP * max(0, terms - 2) * threads(size)
 
 
-def _build(size: int, device: int) -> tuple[str, str, cuda.Macros, int, int]:
+def _build(size: int, device: int) -> cuda.Build:
     """What to compile for normal matrices of this size."""
     return "largest.cu", "largest", (("TILES", _shape(size)[0]),), device, shared_memory(size)
 
@@ -63,9 +64,9 @@ def launch_largest(A: Tensor) -> Tensor:
     return SAFETY * found
 
 
-def can_form(A: Tensor) -> bool:
-    """Whether `launch_largest` is made for these matrices."""
-    size = min(A.shape[1:])
-    if not 1 <= size <= LONGEST or not cuda.usable(A.device, A.dtype, shared_memory(size)):
-        return False
-    return A.is_contiguous() and cuda.can_build(*_build(size, cuda.index(A.device)))
+def builds(form: Form) -> list[cuda.Build]:
+    """What `launch_largest` needs; nothing where it is not made for these matrices."""
+    size = min(form.m, form.n)
+    if not 1 <= size <= LONGEST or not form.contiguous or not cuda.usable(form.device, form.dtype, shared_memory(size)):
+        return []
+    return [_build(size, cuda.index(form.device))]

@@ -1,17 +1,13 @@
-"""`sureprox.polish` for LASSO problems as one kernel, on an NVIDIA GPU and on a CPU."""
-
-from functools import cache
+"""`sureprox.polish` for LASSO problems as one kernel, on an NVIDIA GPU."""
 
 import torch
 from torch import Tensor
 
-from sureprox.backends import cpu_polish, cuda
-from sureprox.fast import offer
+from sureprox.backends import cuda
 from sureprox.polish import ROUNDS, SLACK, Attempt
-from sureprox.problems.problem import lasso_parts
+from sureprox.problems.forms import Form, dense, lam_of
 
 THREADS, SIDE, LONGEST, DEEP = 256, 16, 512, 32  # as in lasso_polish.cu
-WORTH_BUILDING = 2**18  # entries of A: that takes a few seconds, once in a process
 PIECES = (4, 7, 10)  # for supports of at most so many times SIDE candidates, less one
 
 
@@ -24,16 +20,14 @@ def shared_memory(pieces: int) -> int:
     return normal + factor + 8 * 7 * most + 4 * (2 * most + THREADS // 32 + 4)
 
 
-def _build(pieces: int, device: torch.device) -> tuple[str, str, cuda.Macros, int, int]:
+def _build(pieces: int, device: torch.device) -> cuda.Build:
     """What to compile for so many candidates."""
     return "lasso_polish.cu", "polish", (("PIECES", pieces),), cuda.index(device), shared_memory(pieces)
 
 
-@cache
-def _ready(device: torch.device) -> tuple[int, ...]:
-    """The PIECES that can be built for the device: all at once, so that none has to be waited for in a later solve."""
-    fitting = (pieces for pieces in PIECES if shared_memory(pieces) <= cuda.shared_memory(device))
-    return tuple(pieces for pieces in fitting if cuda.can_build(*_build(pieces, device)))
+def sizes(device: torch.device) -> list[int]:
+    """The PIECES for which the device has room."""
+    return [pieces for pieces in PIECES if shared_memory(pieces) <= cuda.shared_memory(device)]
 
 
 def launch_polish(A: Tensor, lam: Tensor, given: Attempt, pieces: int) -> Tensor:
@@ -51,23 +45,10 @@ def launch_polish(A: Tensor, lam: Tensor, given: Attempt, pieces: int) -> Tensor
     return z
 
 
-def points(given: Attempt) -> Tensor | None:
-    parts = lasso_parts(given.problem)
-    if parts is None or given.problem.shift is not None or parts[0].A.ndim == 2 or not len(given.rows):
-        return None
-    A, lam = parts[0].A, parts[1].lam
-    if A.device.type == "cpu":
-        return cpu_polish.points(A, lam, given)
-    if A.shape[2] > LONGEST or A.numel() < WORTH_BUILDING or not A.is_contiguous():
-        return None
-    if not cuda.usable(A.device, A.dtype, shared_memory(PIECES[0])) or not _ready(A.device):
-        return None
-    return gpu_points(A, lam, given, _ready(A.device))
-
-
-def gpu_points(A: Tensor, lam: Tensor, given: Attempt, ready: tuple[int, ...]) -> Tensor:
-    """`Attempt.points` by a kernel for so many PIECES; instances with too many candidates for all of them by others."""
-    width = given.widths(lam)
+def points(given: Attempt) -> Tensor:
+    """`Attempt.points` of LASSO problems; instances with too many candidates go the plain way."""
+    A, lam = dense(given.problem).A, lam_of(given.problem)
+    width, ready = given.widths(lam), sizes(A.device)
     most = int(width.max())
     pieces = next((pieces for pieces in ready if most < SIDE * pieces), ready[-1])
     if most < SIDE * pieces:
@@ -75,4 +56,10 @@ def gpu_points(A: Tensor, lam: Tensor, given: Attempt, ready: tuple[int, ...]) -
     return given.divided(width < SIDE * pieces, lambda few: launch_polish(A, lam, few, pieces))
 
 
-offer(Attempt, "points", points)
+def builds(form: Form) -> list[cuda.Build]:
+    """What `points` needs; nothing where it is not made for the form."""
+    if not form.lasso or form.shifted or not form.own_matrices or form.n > LONGEST:
+        return []
+    if not cuda.usable(form.device, form.dtype, shared_memory(PIECES[0])):
+        return []
+    return [_build(pieces, form.device) for pieces in sizes(form.device)]

@@ -25,6 +25,7 @@ _lock = threading.Lock()
 _loaded: ctypes.CDLL | None = None
 _said = "not asked for yet"
 _tried = _looked = False
+_builder: threading.Thread | None = None
 
 
 def library(build: bool) -> ctypes.CDLL | None:
@@ -37,6 +38,15 @@ def library(build: bool) -> ctypes.CDLL | None:
             _looked, _tried = True, build
             _loaded, _said = _found(build)
     return _loaded
+
+
+def build_later() -> None:
+    """Build the library in a thread of its own, for solves to come."""
+    global _builder
+    with _lock:
+        if _builder is None and not _tried:
+            _builder = threading.Thread(target=library, args=(True,), daemon=True)
+            _builder.start()
 
 
 def native_status() -> str:

@@ -183,20 +183,25 @@ class FusedNetwork(nn.Module):
         return {name: out[:, k].view(batch, n) for k, name in enumerate(self.names)}, h, c
 
 
-def can_fuse(optimizer: Any, device: torch.device, dtype: torch.dtype) -> bool:
-    """Whether the kernel is made for this optimizer, device and precision."""
+def builds(device: torch.device, dtype: torch.dtype, optimizer: Any) -> list[cuda.Build]:
+    """What `fused` needs; nothing where the kernel is not made for this optimizer, device and precision."""
     network = getattr(optimizer, "network", None)
     if not isinstance(optimizer, LearnedOptimizer) or not isinstance(network, CoordinateNetwork):
-        return False
+        return []
     shape = architecture(network)
-    return (
-        shape is not None
-        and all(p.dtype == torch.float32 for p in network.parameters())
-        and cuda.usable(device, dtype, shape.memory)
-        and torch.cuda.get_device_capability(device) >= CAPABILITY
-        and cuda.can_build("network.cu", "network_forward", shape.key, cuda.index(device))
-        and cuda.can_build("network.cu", "network_backward", shape.key, cuda.index(device), shape.memory)
-    )
+    if shape is None or any(p.dtype != torch.float32 for p in network.parameters()):
+        return []
+    if not cuda.usable(device, dtype, shape.memory) or torch.cuda.get_device_capability(device) < CAPABILITY:
+        return []
+    number = cuda.index(device)
+    forward = ("network.cu", "network_forward", shape.key, number, 0)
+    return [forward, ("network.cu", "network_backward", shape.key, number, shape.memory)]
+
+
+def can_fuse(optimizer: Any, device: torch.device, dtype: torch.dtype) -> bool:
+    """Whether the kernel is made for this optimizer, device and precision, and can be built."""
+    wanted = builds(device, dtype, optimizer)
+    return bool(wanted) and cuda.built(wanted)
 
 
 def fused(optimizer: LearnedOptimizer[Any]) -> tuple[LearnedOptimizer[Any], nn.Parameter]:

@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from sureprox.backends import cuda
-from sureprox.problems import LeastSquares, Problem
+from sureprox.problems import Problem
+from sureprox.problems.forms import Form, Loss, dense
 from sureprox.types import Scalars, Vectors
 
 THREADS, WARPS = 256, 8  # as in products.cu
@@ -47,7 +48,7 @@ def added_up(blocks: int, made: Tensor) -> Tensor:
     return made if blocks == 1 else made.sum(0)
 
 
-def _build(n: int, device: int) -> tuple[str, str, cuda.Macros, int, int]:
+def _build(n: int, device: int) -> cuda.Build:
     """What to compile for n columns."""
     return "normal.cu", "normal_map", shape_of(n, 1), device, shared_memory(n, 1)
 
@@ -90,32 +91,27 @@ def _backward(ctx: Any, d_gradient: Tensor, d_value: Tensor) -> tuple[None, Tens
 normal_map.register_autograd(_backward, setup_context=_setup)
 
 
-class NormalLeastSquares(LeastSquares):
-    """The same function; value and gradient come from `normal_map`."""
-
-    def grad(self, x: Vectors) -> Vectors:
-        gradient: Vectors = cuda.direct(normal_map, launch_normal_map)(self.A, x, self.b, False)[0]
-        return gradient
-
-    def value_and_grad(self, x: Vectors) -> tuple[Scalars, Vectors]:
-        gradient, value = cuda.direct(normal_map, launch_normal_map)(self.A, x, self.b, True)
-        return value, gradient
+def gradient(problem: Problem, x: Vectors) -> Vectors:
+    """`Problem.grad` of least squares with one A per instance."""
+    A, b = dense(problem)
+    found: Vectors = cuda.direct(normal_map, launch_normal_map)(A, problem.centred(x), b, False)[0]
+    return found
 
 
-def fewer_reads_possible(A: Tensor, points: int) -> bool:
-    """Whether the kernels that read A once are made for this A and so many points."""
-    fits = A.ndim == 3 and A.numel() > 0 and A.shape[2] % 4 == 0 and cuda.aligned(A) is A
-    return fits and cuda.usable(A.device, A.dtype, shared_memory(A.shape[2], points))
+def observe(problem: Problem, x: Vectors) -> tuple[Scalars, Vectors]:
+    """f(x) and its gradient."""
+    A, b = dense(problem)
+    found, value = cuda.direct(normal_map, launch_normal_map)(A, problem.centred(x), b, True)
+    return value, found
 
 
-def faster(problem: Problem) -> Problem:
-    """The same problem, with fewer reads of A where that is possible: dense least squares, one A per instance."""
-    f = problem.f
-    if type(f) is not LeastSquares or problem.requires_grad or type(problem) is not Problem:
-        return problem
-    n = f.A.shape[-1]
-    if n > MOST_COLUMNS or not fewer_reads_possible(f.A, 1):
-        return problem
-    if not cuda.can_build(*_build(n, cuda.index(f.A.device))):
-        return problem
-    return Problem(NormalLeastSquares.trusted(A=f.A, b=f.b), problem.r, problem.shift)
+def suits(form: Form, points: int, widest: int) -> bool:
+    """Whether the kernels that read A once, for so many points, are made for least squares of this form."""
+    if form.loss is not Loss.SQUARES or not form.own_matrices or form.n % 4 or form.n > widest or form.differentiable:
+        return False
+    return cuda.usable(form.device, form.dtype, shared_memory(form.n, points))
+
+
+def builds(form: Form) -> list[cuda.Build]:
+    """What `gradient` and `observe` need; nothing where they are not made for the form."""
+    return [_build(form.n, cuda.index(form.device))] if suits(form, 1, MOST_COLUMNS) else []

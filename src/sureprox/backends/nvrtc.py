@@ -56,13 +56,25 @@ def machine_code(source: str, architecture: str) -> bytes:
     return code
 
 
+def is_kept(source: str, architecture: str) -> bool:
+    """Whether the cubin lies on disk."""
+    return _kept(_place(source, architecture)) is not None
+
+
 def built(source: str, architecture: str) -> bytes:
     """The cubin of `source`; RuntimeError with the first error of the compiler where it does not compile."""
     compiler, program = _compiler(), ctypes.c_void_p()
     options = [f"--gpu-architecture={architecture}", *OPTIONS]
     given = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
     create = compiler.nvrtcCreateProgram
-    create.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p]
+    create.argtypes = [
+        ctypes.c_void_p,
+        ctypes.c_char_p,
+        ctypes.c_char_p,
+        ctypes.c_int,
+        ctypes.c_void_p,
+        ctypes.c_void_p,
+    ]
     _checked(create(ctypes.byref(program), source.encode(), b"sureprox.cu", 0, None, None))
     try:
         if compiler.nvrtcCompileProgram(program, len(options), given):

@@ -56,13 +56,13 @@ def bare(shape: Structure, values: Iterator[Tensor]) -> Any:
     return shape.kind(**made)
 
 
-def stepped(state: Any, shape: Structure, values: Iterator[Tensor]) -> Any:
+def restored(state: Any, shape: Structure, values: Iterator[Tensor]) -> Any:
     """`state` a step later: with these tensors, its counts one higher, everything else as it was."""
     made: dict[str, Any] = {}
     for name, part in shape.fields:
         value = getattr(state, name)
         if isinstance(part, Structure):
-            made[name] = stepped(value, part, values)
+            made[name] = restored(value, part, values)
         else:
             made[name] = next(values) if part == "tensor" else value + 1 if part == "count" else value
     return shape.kind(**made)

@@ -9,7 +9,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sureprox.backends import faster, stepper
 from sureprox.circumstances import circumstances
 from sureprox.errors import InputError
 from sureprox.evaluation.battery_kinds import KINDS, Kind
@@ -18,9 +17,9 @@ from sureprox.evaluation.contestants import Contestant, UnavailableError, classi
 from sureprox.evaluation.datasets import Dataset, Instances, solved
 from sureprox.evaluation.metrics import gap_scale, relative_gap
 from sureprox.optimizers import Certified, Optimizer
-from sureprox.problems import Problem
-from sureprox.solve import iterate
-from sureprox.types import Vectors
+from sureprox.plan import plan
+from sureprox.problems import Problem, Smooth
+from sureprox.types import Scalars, Vectors
 
 SEEDS = 5_000_000  # added to the seed, so that no problem of a training run or of a figure comes back
 BASELINE = "fista-restart"
@@ -107,10 +106,8 @@ class Battery:
     def _record(self, kind: Kind, name: str, found: Contestant, data: Dataset, most: int) -> KindRecord:
         dtype: torch.dtype = getattr(torch, self.plan.dtype)
         problem = data.problem.to(dtype=dtype)
-        if not isinstance(found.optimizer, Certified):  # whose tracks share their reads already
-            problem = faster(problem)
-        optimizer = stepper(found.optimizer, self.device, dtype)
-        start, step = count_products(optimizer, problem, data.start.to(dtype))
+        optimizer = plan(problem, found.optimizer, wait=True).once()
+        start, step = count_products(found.optimizer, problem, data.start.to(dtype))
         hits = first_hits(optimizer, problem, data, dtype, most)
         iterations = {level: [None if k < 0 else k for k in row.tolist()] for level, row in hits.items()}
         typical = KindRecord.quantile_of(iterations[1e-6], 0.5)
@@ -150,8 +147,8 @@ class Battery:
             for _ in range(self.plan.repeats):
                 self._wait()
                 began = time.perf_counter()
-                for _after in iterate(problem, optimizer, state, steps):
-                    pass
+                for _ in range(steps):
+                    state = optimizer.step(problem, state)
                 self._wait()
                 times.append(time.perf_counter() - began)
         return min(times)
@@ -186,28 +183,30 @@ def first_hits(
     if look(0, state.x):
         return hits
     seen = 0
-    for after in iterate(problem, optimizer, state, most):
-        if after.k - seen > after.k // 200 or after.k == most:
-            seen = after.k
-            if look(after.k, after.x):
+    while state.k < most:
+        state = optimizer.step(problem, state)
+        if state.k - seen > state.k // 200 or state.k == most:
+            seen = state.k
+            if look(state.k, state.x):
                 break
     return hits
 
 
-class CountedProblem(Problem):
-    """The same problem, which counts products with A: two for each gradient."""
+class Counted:
+    """A smooth part that counts products with A: two for each gradient."""
 
-    def __init__(self, problem: Problem) -> None:
-        self.f, self.r, self.shift = problem.f, problem.r, problem.shift
-        self.count = 0
+    def __init__(self, f: Smooth) -> None:
+        self.f, self.n, self.like, self.count = f, f.shape[1], f.like, 0
+
+    def value(self, x: Vectors) -> Scalars:
+        return self.f.value(x)
 
     def grad(self, x: Vectors) -> Vectors:
         self.count += 2
-        return super().grad(x)
+        return self.f.grad(x)
 
-    def proximal_step(self, x: Vectors, step: Tensor) -> Vectors:
-        self.count += 2
-        return super().proximal_step(x, step)
+    def lipschitz(self) -> Scalars:
+        return self.f.lipschitz()
 
 
 @torch.no_grad()
@@ -215,11 +214,11 @@ def count_products(optimizer: Optimizer[Any], problem: Problem, x0: Vectors) -> 
     """Products with A of `init`, those for L left out, and of each step; tracks that share a read count each."""
     if isinstance(optimizer, Certified):
         return 2, 2 * optimizer.stack(problem).count
-    counted = CountedProblem(problem)
-    state = optimizer.init(counted, x0, step_size=problem.step_size())
-    at_start = counted.count
-    optimizer.step(counted, state)
-    return at_start, counted.count - at_start
+    if not optimizer.looks_once:  # it has products of its own
+        return 0, 2
+    counted = Counted(problem.f)
+    optimizer.init(Problem(counted, problem.r, problem.shift), x0, step_size=problem.step_size())
+    return counted.count, 2
 
 
 def chosen(names: Sequence[str]) -> list[Kind]:

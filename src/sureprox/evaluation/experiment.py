@@ -7,14 +7,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sureprox.backends import faster, stepper
 from sureprox.errors import InputError
 from sureprox.evaluation.datasets import Dataset
 from sureprox.evaluation.metrics import gap_scale, relative_gap
 from sureprox.evaluation.scenarios import Scenario
 from sureprox.optimizers import Optimizer
+from sureprox.plan import plan
 from sureprox.problems import Problem
-from sureprox.solve import iterate
 
 DENSE = 100  # every iteration is recorded up to here,
 SPARSE = 10  # and then every tenth
@@ -52,14 +51,13 @@ def trace(
     """Steps in `dtype`, F in float64. What diverges stays diverged: nothing is clipped or left out."""
     recorded = grid(iterations)
     device = data.problem.device
-    fast = stepper(optimizer, device, dtype)
     scale, _ = gap_scale(data.best)
     columns, seconds, steps = [], 0.0, 0
     for part in torch.arange(data.problem.batch, device=device).split(chunk or CHUNK[device.type]):
         whole = len(part) == data.problem.batch
         exact = scenario.problem(data.problem if whole else data.problem.select(part))
         clock = Stopwatch(device)
-        values, taken = _objectives(fast, exact, scenario.start(data.start[part]), recorded, dtype, clock)
+        values, taken = _objectives(optimizer, exact, scenario.start(data.start[part]), recorded, dtype, clock)
         columns.append(torch.stack([relative_gap(F, data.best[part], scale[part]) for F in values]))
         seconds, steps = seconds + clock.seconds, max(steps, taken)
     return Trace(recorded, torch.cat(columns, 1).cpu(), seconds, steps)
@@ -75,13 +73,14 @@ def _objectives(
 ) -> tuple[list[Tensor], int]:
     """F, (B,) in float64, at each of the recorded iterations, and the number of steps taken."""
     wanted = set(recorded)
-    problem = faster(exact.to(dtype=dtype))
-    state = optimizer.init(problem, x0.to(dtype))
+    problem = exact.to(dtype=dtype)
+    stepping = plan(problem, optimizer, wait=True).once()
+    state = stepping.init(problem, x0.to(dtype))
     values = [exact.objective(state.x.double())]
-    optimizer.step(problem, state)  # not timed: the first step may compile and allocate; it changes nothing
+    stepping.step(problem, state)  # not timed: the first step may allocate; it changes nothing
     clock.start()
-    for after in iterate(problem, optimizer, state, recorded[-1]):
-        state = after
+    while state.k < recorded[-1]:
+        state = stepping.step(problem, state)
         if state.k not in wanted:
             continue
         clock.stop()

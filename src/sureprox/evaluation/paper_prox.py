@@ -29,8 +29,8 @@ class PaperProxProblem(Problem):
         size = v.abs() - self.r.lam.unsqueeze(-1) * step + sign * self.shift
         return sign * size.clamp(min=0) - self.shift
 
-    def proximal_step(self, x: Vectors, step: Steps) -> Vectors:
-        return self.prox(x - step * self.grad(x), step)
+    def descended(self, x: Vectors, g: Vectors, step: Steps) -> Vectors:
+        return self.prox(x - step * g, step)
 
     def shifted(self, t: object) -> Problem:
         return self.of(super().shifted(t))

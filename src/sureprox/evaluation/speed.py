@@ -9,15 +9,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sureprox.backends import Accelerated
 from sureprox.backends.structure import structure, tensors
 from sureprox.cluster import cores
-from sureprox.fast import plain_steps
 from sureprox.optimizers import FISTA, ISTA, Certified, Optimizer, State, load
+from sureprox.plan import plan
 from sureprox.problems import LassoFamily, Problem, lasso
-from sureprox.run import iterate
 
-# what is timed, by name: as `solve(compile=True)` takes its steps
+# what is timed, by name: as `solve` takes its steps
 FAST: dict[str, Callable[[torch.device], Optimizer[Any]]] = {
     "ista": lambda device: ISTA(),
     "fista-restart": lambda device: FISTA(restart=True),
@@ -28,17 +26,18 @@ FAST: dict[str, Callable[[torch.device], Optimizer[Any]]] = {
     "certified sure": lambda device: Certified(load("sure/lasso", device)),
     "certified sure-light": lambda device: Certified(load("sure/lasso-light", device)),
 }
-PLAIN = ("ista", "go-math-l2o", "sure", "certified go-math-l2o", "certified sure")  # also without compilation
+PLAIN = ("ista", "go-math-l2o", "sure", "certified go-math-l2o", "certified sure")  # also without kernels
+COMPILED = ("ista", "go-math-l2o", "certified go-math-l2o")  # also by torch.compile, on a GPU: kernels leave much to it
 WARM = 8  # steps before the clock starts
 
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds per iteration: the best and the median of several rounds; `first`: those of the first step, which
-    may compile."""
+    """Seconds per iteration: the best and the median of several rounds; `first`: those of the first step, which may
+    build or compile."""
 
     name: str
-    mode: str  # "plain": single operations of PyTorch; "compiled" on a GPU, "kernels" on a CPU: as `solve` can do it
+    mode: str  # the engine: "plain", "kernels" or "compiled"
     batch: int
     best: float
     median: float
@@ -62,44 +61,29 @@ def time_steps(
     state = optimizer.step(problem, optimizer.init(problem, x0, step_size=step_size))
     wait(device)
     first = time.perf_counter() - began
-    for after in iterate(problem, optimizer, state, WARM):
-        state = after
+    for _ in range(WARM):
+        state = optimizer.step(problem, state)
     times = []
     for _ in range(rounds):
         wait(device)
         began = time.perf_counter()
-        for after in iterate(problem, optimizer, state, steps):
-            state = after
+        for _ in range(steps):
+            state = optimizer.step(problem, state)
         wait(device)
         times.append((time.perf_counter() - began) / steps)
     return min(times), statistics.median(times), first
 
 
-class Plain(Optimizer[Any]):
-    """An optimizer whose steps are the plain ones."""
-
-    def __init__(self, optimizer: Optimizer[Any]) -> None:
-        self.optimizer = optimizer
-
-    def init(self, problem: Problem, x0: Any, **options: Any) -> Any:
-        return self.optimizer.init(problem, x0, **options)
-
-    def step(self, problem: Problem, state: Any) -> Any:
-        with plain_steps():
-            return self.optimizer.step(problem, state)
-
-
-def optimizers(device: torch.device, names: Sequence[str]) -> dict[tuple[str, str], Optimizer[Any]]:
-    """By name and mode; each compiled one is used for all batch sizes, so that it compiles once."""
-    found: dict[tuple[str, str], Optimizer[Any]] = {}
+def contests(device: torch.device, names: Sequence[str]) -> list[tuple[str, str, Optimizer[Any]]]:
+    """(name, engine, optimizer) of everything that is timed."""
+    found = []
     for name in names:
         optimizer = FAST[name](device)
-        if name in PLAIN:
-            found[name, "plain"] = Plain(optimizer)
-        if device.type == "cuda":
-            found[name, "compiled"] = Accelerated(optimizer)
-        elif name != "ista":  # for which there is none
-            found[name, "kernels"] = optimizer
+        on_gpu = device.type == "cuda"
+        engines = [
+            engine for engine, those in (("plain", PLAIN), ("compiled", COMPILED if on_gpu else ())) if name in those
+        ]
+        found += [(name, engine, optimizer) for engine in [*engines, "kernels"]]
     return found
 
 
@@ -115,15 +99,17 @@ def iteration_times(
     rounds: int = 5,
 ) -> list[Timing]:
     """Every optimizer at every batch size, float32; `shared`: one A for the whole batch."""
-    made = optimizers(device, names)
+    made = contests(device, names)
     timings = []
     for batch in batches:
         generator = torch.Generator(device).manual_seed(batch)
         problem, x0 = sample(family, batch, generator, shared), family.start(batch, generator)
         step_size = problem.step_size()
-        for (name, mode), optimizer in made.items():
-            times = time_steps(optimizer, problem, x0, step_size, steps, rounds)
-            timing = Timing(name, mode, batch, *times, state_bytes(optimizer.init(problem, x0, step_size=step_size)))
+        for name, engine, optimizer in made:
+            with plan(problem, optimizer, engine=engine).stepping() as stepping:
+                times = time_steps(stepping, problem, x0, step_size, steps, rounds)
+                size = state_bytes(stepping.init(problem, x0, step_size=step_size))
+            timing = Timing(name, engine, batch, *times, size)
             timings.append(timing)
             told(timing)
     return timings

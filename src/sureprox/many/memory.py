@@ -33,6 +33,7 @@ from sureprox.many.counting import TensorBytes
 from sureprox.optimizers import Certified, CertifiedCheap, Optimizer, load
 from sureprox.polish import can_polish
 from sureprox.problems import Problem
+from sureprox.problems.forms import form_of
 from sureprox.solve import default_optimizer, solve
 
 SMALL, LARGE = 64, 128  # instances of the two counts; the difference is what an instance costs
@@ -78,7 +79,7 @@ def memory_needed(
     estimate = _counted(few, lambda part: part.step_size())
     begin = rule + estimate[1]
     run = rule + _cut(max(work - rule, 0), data + double)  # the data of the rule were counted too
-    run += 2 * 8 * problem.n if can_polish(problem) else 0
+    run += 2 * 8 * problem.n if can_polish(form_of(problem)) else 0
     if finish is None:
         finish = size < 8 and (certify is not False or isinstance(chosen, Certified | CertifiedCheap))
     if not finish:
@@ -154,7 +155,7 @@ def _run(problem: Problem, optimizer: Optimizer[Any], certify: bool | str) -> No
     """A few steps, L given; the state at a check is held while others are made."""
     step = torch.ones(problem.batch, dtype=problem.dtype, device=problem.device)
     options: dict[str, Any] = {"max_iter": 5, "tol": 1e-300, "certify": certify, "check_every": 2, "step_size": step}
-    solve(problem, optimizer, **options, compile=False, polish=False)
+    solve(problem, optimizer, **options, engine="plain", polish=False)
 
 
 def _chosen(optimizer: Optimizer[Any] | str | None, problem: Problem) -> Optimizer[Any]:

@@ -22,6 +22,7 @@ class AdaLISTA(LearnedOptimizer[State]):
     lam / L; lam itself does not enter. Before training, W1 = W2 = I and it is ISTA with step 0.15 and lam = 0.1.
     """
 
+    uses_lipschitz = False
     kind = "ada-lista"
 
     def __init__(self, m: int, layers: int = 10) -> None:

@@ -1,4 +1,8 @@
-"""The interface of every optimizer: `init` makes a state, `step` returns the next one; nothing is written in place."""
+"""The interface of every optimizer: `init` makes a state, `step` returns the next one; nothing is written in place.
+
+A step is two halves: `query` names the point at which the gradient is needed, `move` does the rest. Whoever knows the
+gradient already, or wants to see more at that point, calls the halves.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -9,6 +13,7 @@ import torch
 from torch import Tensor
 
 from sureprox.errors import InputError
+from sureprox.operations import PLAIN, Operations
 from sureprox.problems import Problem
 from sureprox.problems.checks import is_trusted, numbers
 from sureprox.types import Scalars, Vectors
@@ -79,11 +84,23 @@ class State(Batched):
 S = TypeVar("S", bound=State)
 
 
+@dataclass(frozen=True)
+class Seen:
+    """What a problem shows at a point y."""
+
+    grad: Vectors  # grad f(y)
+
+
 class Optimizer(ABC, Generic[S]):
-    """A first-order method for a batch of problems."""
+    """A first-order method for a batch of problems.
+
+    A subclass defines `init` and either `move`, with `query` where that is not x, or all of `step`.
+    """
 
     reuses_memory: ClassVar[bool] = False  # whether later steps overwrite a state that was returned
     patience: ClassVar[int] = 0  # iterations on a GPU before it pays to prepare the steps for a smaller batch
+    smallest: ClassVar[int] = 1  # a batch is not cut below this
+    uses_lipschitz: ClassVar[bool] = True  # whether `init` needs 1/L
 
     @abstractmethod
     def init(
@@ -96,12 +113,60 @@ class Optimizer(ABC, Generic[S]):
     ) -> S:
         """The state at x0. `step_size` (B,) stands for 1/L; by default it is 1 / problem.lipschitz()."""
 
-    @abstractmethod
+    def query(self, state: S) -> Vectors:
+        """The point at which the next step needs the gradient of f."""
+        return state.x
+
+    def move(self, problem: Problem, state: S, seen: Seen) -> S:
+        """The state after one more iteration, `seen` being what the problem shows at `query(state)`.
+
+        A method that is all `step` looks for itself.
+        """
+        if type(self).step is Optimizer.step:
+            raise NotImplementedError(f"{type(self).__name__} defines neither move nor step")
+        return self.step(problem, state)
+
     def step(self, problem: Problem, state: S) -> S:
         """The state after one more iteration."""
+        return self.move(problem, state, Seen(problem.grad(self.query(state))))
+
+    @property
+    def looks_once(self) -> bool:
+        """Whether a step needs nothing of f but its gradient at `query`."""
+        return type(self).step is Optimizer.step
 
     def rest(self, problem: Problem) -> None:
         """A run on this problem is over: none of its states will be stepped again."""
+
+
+def stepped(optimizer: Optimizer[S], problem: Problem, state: S, operations: Operations) -> S:
+    """`optimizer.step` with what `operations` offers."""
+    if operations.step is not None:
+        whole: S = operations.step(optimizer, problem, state)
+        return whole
+    if not optimizer.looks_once:
+        return optimizer.step(problem, state)
+    grad, move = operations.gradient, operations.move
+    y = optimizer.query(state)
+    seen = Seen(problem.grad(y) if grad is None else grad(problem, y))
+    after: S = optimizer.move(problem, state, seen) if move is None else move(optimizer, problem, state, seen)
+    return after
+
+
+def observed_step(
+    optimizer: Optimizer[S], problem: Problem, state: S, operations: Operations = PLAIN
+) -> tuple[Scalars, S]:
+    """F at the point of `state`, and the next state, for the price of a step: both need the same product A x.
+
+    For optimizers that query their point.
+    """
+    if not optimizer.looks_once or optimizer.query(state) is not state.x:
+        kind = type(optimizer).__name__
+        raise InputError(f"{kind} does not ask for the gradient at its point; call step and problem.objective instead")
+    y = problem.centred(state.x)
+    observe = operations.observe
+    value, grad = problem.f.value_and_grad(y) if observe is None else observe(problem, state.x)
+    return value + problem.r.value(y), optimizer.move(problem, state, Seen(grad))
 
 
 def resolve_step_size(problem: Problem, step_size: Any) -> Scalars:

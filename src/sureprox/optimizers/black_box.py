@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn.functional import elu
 
 from sureprox.errors import InputError
-from sureprox.optimizers.base import PER_COORDINATE, State, resolve_step_size
+from sureprox.optimizers.base import PER_COORDINATE, Seen, State, resolve_step_size
 from sureprox.optimizers.learned import LearnedOptimizer, choice, lstm_names
 from sureprox.optimizers.lstm import CoordinateNetwork, InitialState
 from sureprox.problems import Problem
@@ -25,6 +25,7 @@ class L2ODMState(State):
 class L2ODM(LearnedOptimizer[L2ODMState]):
     """x+ = x + step elu(LSTM([g, x])), g a subgradient of F at x."""
 
+    uses_lipschitz = False
     kind = "l2o-dm"
 
     def __init__(
@@ -63,8 +64,8 @@ class L2ODM(LearnedOptimizer[L2ODMState]):
         features = torch.zeros_like(x).unsqueeze(2).expand(-1, -1, 2)
         return L2ODMState(x=x, k=0, step_size=unused_step_size(problem, step_size), h=h, c=c, features=features)
 
-    def step(self, problem: Problem, state: L2ODMState) -> L2ODMState:
-        features = torch.stack([problem.subgradient(state.x), state.x], 2)
+    def move(self, problem: Problem, state: L2ODMState, seen: Seen) -> L2ODMState:
+        features = torch.stack([problem.subgradient(state.x, seen.grad), state.x], 2)
         out, h, c = self.network(features, state.h, state.c)
         x = state.x + self.step_length * elu(out["move"])
         return replace(state, x=x, k=state.k + 1, h=h, c=c, features=features.detach())
@@ -84,6 +85,7 @@ class RNNPropState(State):
 class RNNProp(LearnedOptimizer[RNNPropState]):
     """x+ = x - step tanh(LSTM([g / s, mhat / s])), s = sqrt(vhat) + eps: the features of Adam at a subgradient g."""
 
+    uses_lipschitz = False
     kind = "rnnprop"
 
     def __init__(
@@ -150,8 +152,8 @@ class RNNProp(LearnedOptimizer[RNNPropState]):
             features=torch.stack([zeros, zeros], 2),
         )
 
-    def step(self, problem: Problem, state: RNNPropState) -> RNNPropState:
-        g = problem.subgradient(state.x)
+    def move(self, problem: Problem, state: RNNPropState, seen: Seen) -> RNNPropState:
+        g = problem.subgradient(state.x, seen.grad)
         mean = self.beta1 * state.mean + (1 - self.beta1) * g
         square = self.beta2 * state.square + (1 - self.beta2) * g.square()
         decay1, decay2 = self.beta1 * state.decay1, self.beta2 * state.decay2

@@ -6,11 +6,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from sureprox.fast import fast_where_possible
-from sureprox.optimizers.base import Optimizer, State
+from sureprox.operations import PLAIN, Operations
+from sureprox.optimizers.base import Optimizer, Seen, State
 from sureprox.optimizers.classical import FISTA
 from sureprox.optimizers.guaranteed import GuaranteedState, beginning, best_of, common, copied, is_check
-from sureprox.optimizers.known import KnownGradient
 from sureprox.optimizers.lower_model import LowerModel, lower_model
 from sureprox.optimizers.tracks import Tracks, raised, started
 from sureprox.problems import Problem
@@ -58,8 +57,9 @@ class Certified(Optimizer[CertifiedState]):
     iterations, it starts anew from the best point, its memory reset.
     """
 
-    def __init__(self, optimizer: Optimizer[Any]) -> None:
+    def __init__(self, optimizer: Optimizer[Any], operations: Operations = PLAIN) -> None:
         self.optimizer = optimizer
+        self.operations = operations
         self.own = type(optimizer) is FISTA  # then it is one of the tracks itself
         self.count = 1 if isinstance(optimizer, FISTA) and self.own and not optimizer.restart else 2
 
@@ -71,7 +71,7 @@ class Certified(Optimizer[CertifiedState]):
         generator: torch.Generator | None = None,
         step_size: Scalars | None = None,
     ) -> CertifiedState:
-        begun, g = beginning(problem, x0, step_size)
+        begun, g = beginning(problem, x0, step_size, self.operations)
         x, z, step = begun.x, begun.z, begun.step_size
         source = copied(generator)
         inner = None
@@ -95,31 +95,32 @@ class Certified(Optimizer[CertifiedState]):
 
     def stack(self, problem: Problem) -> Stacked:
         """The problem as all tracks together see it."""
-        return Stacked(problem, self.count + (not self.own))
+        return Stacked(problem, self.count + (not self.own), self.operations)
 
     def advance(self, stack: Stacked, state: CertifiedState) -> CertifiedState:
         """One iteration of all tracks; nothing in it waits for the device."""
         inner = state.inner
         if inner is not None:
-            # the gradient as a copy, for the same reason as the point
-            inner = self.optimizer.step(KnownGradient(stack.problem, inner.x, state.g[:, 0].clone()), inner)
-        after = self._followed(stack, state, inner)
+            inner = moved(self.optimizer, stack.problem, inner, state.g[:, 0], self.operations)
+        after = self.follow(stack, state, inner)
         return after if state.lower is None else replace(after, lower=self._lower(stack.problem, state, after, state.g))
 
-    @fast_where_possible
-    def _followed(self, stack: Stacked, state: CertifiedState, inner: State | None) -> CertifiedState:
+    def follow(self, stack: Stacked, state: CertifiedState, inner: State | None) -> CertifiedState:
         """The FISTA tracks take their steps too, beside the wrapped optimizer's, to `inner`, and all are judged."""
+        if self.operations.follow is not None:
+            found: CertifiedState = self.operations.follow(self, stack, state, inner)
+            return found
         base = self._bases(state)
-        moved = stack.proximal_step(base.x, state.g, state.step_size)
+        new = stack.proximal_step(base.x, state.g, state.step_size)
         if inner is not None:
-            moved = torch.cat([inner.x.unsqueeze(1), moved[:, 1:]], 1)
+            new = torch.cat([inner.x.unsqueeze(1), new[:, 1:]], 1)
         first = 0 if inner is None else 1  # the first FISTA track
-        pace = state.tracks.pace(moved[:, first:], 1)
+        pace = state.tracks.pace(new[:, first:], 1)
         before, momentum = state.tracks.z, pace[1]
         if inner is not None:  # it goes on from where it is
             before = torch.cat([state.inner_z.unsqueeze(1), before], 1)
             momentum = torch.cat([torch.zeros_like(momentum[:, :1]), momentum], 1)
-        seen = Ahead(moved, *stack.ahead(moved, before, momentum), *pace)
+        seen = Ahead(new, *stack.ahead(new, before, momentum), *pace)
         return replace(self._judged(stack, state, base, seen), inner=inner)
 
     def _judged(self, stack: Stacked, state: CertifiedState, base: Points, ahead: Ahead) -> CertifiedState:
@@ -187,7 +188,7 @@ class Certified(Optimizer[CertifiedState]):
                 problem, state.x.clone(), generator=copied(state.generator), step_size=state.step_size
             )
             learned, now = torch.where(failed, 0.0, learned), torch.where(failed, 0.0, now)
-            g = Stacked(problem, 1).grad(state.z.unsqueeze(1))
+            g = Stacked(problem, 1, self.operations).grad(state.z.unsqueeze(1))
             state = replace(
                 state,
                 inner=inner.replaced(failed, fresh),
@@ -196,6 +197,21 @@ class Certified(Optimizer[CertifiedState]):
                 pull_backs=state.pull_backs + failed,
             )
         return replace(state, above=torch.stack([learned, classical, classical, origin, now], 1))
+
+
+def moved(optimizer: Optimizer[Any], problem: Problem, state: State, g: Tensor, operations: Operations) -> State:
+    """A step of an optimizer that may query its point only, the gradient g there being known.
+
+    It gets copies: what it does to them is its own affair. One that queries elsewhere looks for itself.
+    """
+    after: State
+    if optimizer.query(state) is not state.x:
+        after = optimizer.step(problem, state)
+    elif operations.move is None:
+        after = optimizer.move(problem, state, Seen(g.clone()))
+    else:
+        after = operations.move(optimizer, problem, state, Seen(g.clone()))
+    return after
 
 
 def credit(problem: Problem, state: CertifiedState) -> Scalars:

@@ -6,10 +6,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sureprox.fast import fast_where_possible
+from sureprox.operations import PLAIN, Operations
 from sureprox.optimizers.base import Optimizer, State
+from sureprox.optimizers.certified import moved
 from sureprox.optimizers.guaranteed import TRACKS, GuaranteedState, Track, beginning, best_of, common, is_check
-from sureprox.optimizers.known import KnownGradient
 from sureprox.optimizers.tracks import Tracks, raised, started
 from sureprox.problems import Problem
 from sureprox.problems.stacked import Points, Stacked, is_still
@@ -47,8 +47,9 @@ class CertifiedCheap(Optimizer[CheapState]):
     it has found no better point since).
     """
 
-    def __init__(self, optimizer: Optimizer[Any]) -> None:
+    def __init__(self, optimizer: Optimizer[Any], operations: Operations = PLAIN) -> None:
         self.optimizer = optimizer
+        self.operations = operations
 
     def init(
         self,
@@ -58,7 +59,7 @@ class CertifiedCheap(Optimizer[CheapState]):
         generator: torch.Generator | None = None,
         step_size: Scalars | None = None,
     ) -> CheapState:
-        begun, g = beginning(problem, x0, step_size)
+        begun, g = beginning(problem, x0, step_size, self.operations)
         x, z, step = begun.x, begun.z, begun.step_size
         return CheapState(
             **common(begun),
@@ -78,13 +79,15 @@ class CertifiedCheap(Optimizer[CheapState]):
         )
 
     def step(self, problem: Problem, state: CheapState) -> CheapState:
-        state = self._turn(problem, state)
+        state = self.turn(problem, state)
         return self._judged(problem, state) if is_check(state.k) else state
 
-    @fast_where_possible
-    def _turn(self, problem: Problem, state: CheapState) -> CheapState:
+    def turn(self, problem: Problem, state: CheapState) -> CheapState:
         """A step of the optimizer, or of restarted FISTA where it has been given up; in its turn also one of FISTA."""
-        stack, inner = Stacked(problem, 1), state.inner
+        if self.operations.turn is not None and not state.any_up:
+            found: CheapState = self.operations.turn(self, problem, state)
+            return found
+        stack, inner = Stacked(problem, 1, self.operations), state.inner
         up = state.given_up.view(-1, 1, 1)
         base = Points(inner.x.unsqueeze(1), state.inner_z.unsqueeze(1))
         if state.any_up:
@@ -93,24 +96,25 @@ class CertifiedCheap(Optimizer[CheapState]):
         g = stack.grad(base.z) if state.any_up else state.g
         if state.any_on:
             # what it makes of the gradient of a track is lost: those instances have been given up
-            inner = self.optimizer.step(KnownGradient(problem, inner.x, g[:, 0].clone()), inner)
-        return self._followed(stack, state, base, g, inner)
+            inner = moved(self.optimizer, problem, inner, g[:, 0], self.operations)
+        return self.follow(stack, state, base, g, inner)
 
-    @fast_where_possible
-    def _followed(self, stack: Stacked, state: CheapState, base: Points, g: Tensor, inner: State) -> CheapState:
+    def follow(self, stack: Stacked, state: CheapState, base: Points, g: Tensor, inner: State) -> CheapState:
         """The state after a turn from `base` with gradients g there, in which the optimizer has stepped to `inner`."""
+        if self.operations.follow_cheap is not None and not state.any_up:
+            found: CheapState = self.operations.follow_cheap(stack, state, inner)
+            return found
         after = self._compared(stack, state, base, g, inner)
         return self._fista_step(stack, after) if after.k % SHARE == 0 else after
 
     def _compared(self, stack: Stacked, state: CheapState, base: Points, g: Tensor, inner: State) -> CheapState:
-        up, moved = state.given_up.view(-1, 1, 1), inner.x.unsqueeze(1)
+        up, there = state.given_up.view(-1, 1, 1), inner.x.unsqueeze(1)
         if state.any_up:
-            moved = torch.where(up, stack.proximal_step(base.x, g, state.step_size), moved)
-        if state.any_up:
-            z, g_next = stack.image(moved), state.g
+            there = torch.where(up, stack.proximal_step(base.x, g, state.step_size), there)
+            z, g_next = stack.image(there), state.g
         else:
-            z, _, g_next = stack.ahead(moved, base.z, torch.zeros_like(state.step_size).unsqueeze(1))
-        new = Points(moved, z)
+            z, _, g_next = stack.ahead(there, base.z, torch.zeros_like(state.step_size).unsqueeze(1))
+        new = Points(there, z)
         L = 1 / state.step_size
         seen = stack.compare(new, base, g, Points(state.x.unsqueeze(1), state.z.unsqueeze(1)), L)
         best = best_of(state, new, seen)
@@ -141,10 +145,10 @@ class CertifiedCheap(Optimizer[CheapState]):
 
     def _fista_step(self, stack: Stacked, state: CheapState) -> CheapState:
         base, L, g = state.fista.bases, 1 / state.step_size, state.fista_g
-        moved = stack.proximal_step(base.x, g, state.step_size)
-        pace = state.fista.pace(moved, 1)
-        z, there, g_next = stack.ahead(moved, state.fista.z, pace[1])
-        new = Points(moved, z)
+        x = stack.proximal_step(base.x, g, state.step_size)
+        pace = state.fista.pace(x, 1)
+        z, there, g_next = stack.ahead(x, state.fista.z, pace[1])
+        new = Points(x, z)
         seen = stack.compare(new, base, g, Points(state.x.unsqueeze(1), state.z.unsqueeze(1)), L)
         best = best_of(state, new, seen)
         L_next, accepted = raised(L, seen.curvature)

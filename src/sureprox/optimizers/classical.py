@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from sureprox.errors import InputError
-from sureprox.optimizers.base import Optimizer, State, resolve_step_size
+from sureprox.optimizers.base import Optimizer, Seen, State, resolve_step_size
 from sureprox.problems import Problem
 from sureprox.types import Scalars, Vectors
 
@@ -23,8 +23,8 @@ class ISTA(Optimizer[State]):
     ) -> State:
         return State(x=problem.start(x0), k=0, step_size=resolve_step_size(problem, step_size))
 
-    def step(self, problem: Problem, state: State) -> State:
-        return replace(state, x=problem.proximal_step(state.x, state.step_size.unsqueeze(1)), k=state.k + 1)
+    def move(self, problem: Problem, state: State, seen: Seen) -> State:
+        return replace(state, x=problem.descended(state.x, seen.grad, state.step_size.unsqueeze(1)), k=state.k + 1)
 
 
 @dataclass(frozen=True)
@@ -55,8 +55,11 @@ class FISTA(Optimizer[FISTAState]):
         step = resolve_step_size(problem, step_size)
         return FISTAState(x=x, k=0, step_size=step, y=x, t=torch.ones_like(step))
 
-    def step(self, problem: Problem, state: FISTAState) -> FISTAState:
-        x = problem.proximal_step(state.y, state.step_size.unsqueeze(1))
+    def query(self, state: FISTAState) -> Vectors:
+        return state.y
+
+    def move(self, problem: Problem, state: FISTAState, seen: Seen) -> FISTAState:
+        x = problem.descended(state.y, seen.grad, state.step_size.unsqueeze(1))
         move = x - state.x
         t = state.t
         if self.restart:
@@ -81,6 +84,8 @@ class AdamHD(Optimizer[AdamState]):
     a+ = a + hyper_step <g, u>,  u+ = mhat / (sqrt(vhat) + eps),  x+ = x - a+ u+,
     where u is the direction of the step before and <g, u> is taken for each instance alone.
     """
+
+    uses_lipschitz = False
 
     def __init__(
         self,
@@ -121,8 +126,8 @@ class AdamHD(Optimizer[AdamState]):
             rate=rate,
         )
 
-    def step(self, problem: Problem, state: AdamState) -> AdamState:
-        g = problem.subgradient(state.x)
+    def move(self, problem: Problem, state: AdamState, seen: Seen) -> AdamState:
+        g = problem.subgradient(state.x, seen.grad)
         k = state.k + 1
         rate = state.rate + self.hyper_step * (g * state.direction).sum(1)
         mean = self.beta1 * state.mean + (1 - self.beta1) * g

@@ -9,8 +9,7 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from sureprox.errors import WeightsError
-from sureprox.fast import fast_where_possible
-from sureprox.optimizers.base import PER_COORDINATE, State
+from sureprox.optimizers.base import PER_COORDINATE, Seen, State
 from sureprox.optimizers.learned import LearnedOptimizer, choice, lstm_names, xavier_
 from sureprox.optimizers.lstm import CoordinateNetwork, InitialState
 from sureprox.problems import Problem
@@ -149,10 +148,8 @@ class GoMathL2O(LearnedOptimizer[GoMathState]):
             features=torch.zeros_like(raw),
         )
 
-    @fast_where_possible
-    def step(self, problem: Problem, state: GoMathState) -> GoMathState:
-        x, v = state.x, state.v
-        g = problem.grad(x)
+    def move(self, problem: Problem, state: GoMathState, seen: Seen) -> GoMathState:
+        x, v, g = state.x, state.v, seen.grad
         features = torch.stack([g, *problem.subdiff(x)], 2) / state.norms.unsqueeze(1)
         out, h, c = self.network(features, state.h, state.c)
         R, Q, B = self._diagonals(out, state.step_size.unsqueeze(1))

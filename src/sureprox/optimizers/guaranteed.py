@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from sureprox.operations import Operations
 from sureprox.optimizers.base import State, resolve_step_size
 from sureprox.problems import Problem
 from sureprox.problems.checks import trusted
@@ -42,7 +43,9 @@ class GuaranteedState(State):
     idle: Tensor  # (B,) iterations in a row in which x stayed and the track that found it moved by rounding only
 
 
-def beginning(problem: Problem, x0: Vectors, step_size: Scalars | None) -> tuple[GuaranteedState, Tensor]:
+def beginning(
+    problem: Problem, x0: Vectors, step_size: Scalars | None, operations: Operations
+) -> tuple[GuaranteedState, Tensor]:
     """Before the first step, and the gradient (B, 1, n) at the start.
 
     A start where F is infinite, outside the domain of r, becomes its proximal point.
@@ -55,7 +58,7 @@ def beginning(problem: Problem, x0: Vectors, step_size: Scalars | None) -> tuple
         outside = ~torch.isfinite(problem.objective(x))
         x = torch.where(outside.unsqueeze(1), problem.prox(x, step.unsqueeze(1)), x)
     zero = torch.zeros(problem.batch, dtype=torch.int64, device=problem.device)
-    z, g = Stacked(problem, 1).look(x.unsqueeze(1))
+    z, g = Stacked(problem, 1, operations).look(x.unsqueeze(1))
     begun = GuaranteedState(
         x=trusted(x),
         k=0,

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sureprox.optimizers.base import PER_COORDINATE, State
+from sureprox.optimizers.base import PER_COORDINATE, Seen, State
 from sureprox.optimizers.go_math_l2o import Activation, activate
 from sureprox.optimizers.learned import LearnedOptimizer, choice, lstm_names
 from sureprox.optimizers.lstm import CoordinateNetwork, InitialState
@@ -83,8 +83,8 @@ class L2OPA(LearnedOptimizer[L2OPAState]):
             features=torch.stack([zeros, zeros], 2),
         )
 
-    def step(self, problem: Problem, state: L2OPAState) -> L2OPAState:
-        g = problem.grad(state.x)
+    def move(self, problem: Problem, state: L2OPAState, seen: Seen) -> L2OPAState:
+        g = seen.grad
         features = torch.stack([g, state.x], 2)
         out, h, c = self.network(features, state.h, state.c)
         a_scale = 2.0 if self.activation is Activation.SIGMOID else 0.3

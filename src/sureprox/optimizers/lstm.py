@@ -9,7 +9,6 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from sureprox.errors import InputError
-from sureprox.fast import fast_where_possible
 from sureprox.problems import Problem
 
 
@@ -65,7 +64,6 @@ class CoordinateNetwork(nn.Module):
         self.names = tuple(heads)
         self.heads = nn.ModuleDict({name: nn.Linear(hidden, 1) for name in heads})
 
-    @fast_where_possible
     def forward(self, features: Tensor, h: Tensor, c: Tensor) -> tuple[dict[str, Tensor], Tensor, Tensor]:
         """Features (B, n, F) and memory (layers, B n, hidden) to one (B, n) output per head and the new memory."""
         batch, n, width = features.shape

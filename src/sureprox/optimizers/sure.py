@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 
 from sureprox.errors import InputError, WeightsError
-from sureprox.fast import fast_where_possible
-from sureprox.optimizers.base import State, resolve_step_size
+from sureprox.optimizers.base import Seen, State, resolve_step_size
 from sureprox.optimizers.learned import LearnedOptimizer
 from sureprox.optimizers.sure_features import (
     coordinate_features,
@@ -118,11 +117,9 @@ class Sure(LearnedOptimizer[SureState]):
             coordinate_c=small,
         )
 
-    @fast_where_possible
-    def step(self, problem: Problem, state: SureState) -> SureState:
-        x, inverse_L = state.x, state.step_size.unsqueeze(1)
+    def move(self, problem: Problem, state: SureState, seen: Seen) -> SureState:
+        x, g, inverse_L = state.x, seen.grad, state.step_size.unsqueeze(1)
         fresh = state.fresh.unsqueeze(1) > 0
-        g = problem.grad(x)
         d, dg = x - state.x_before, torch.where(fresh, 0.0, g - state.g_before)
 
         seen_x, seen_g, seen_d, seen_dg = [v.detach() if self.detached_features else v for v in (x, g, d, dg)]

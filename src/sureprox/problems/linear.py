@@ -1,11 +1,14 @@
 """Batched products with A."""
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
-from sureprox.fast import fast_where_possible
 from sureprox.problems.spectrum import largest_eigenvalue
 from sureprox.types import Rows, Scalars, Vectors
+
+Largest = Callable[[Tensor], Tensor]  # the largest eigenvalue of A'A for every A of a stack (B, m, n)
 
 
 class LinearMap:
@@ -58,17 +61,14 @@ class LinearMap:
         return self if self.shared else LinearMap(self.A[index])
 
     @torch.no_grad()
-    def gram_norm(self, batch: int, exact: bool = False) -> Scalars:
-        """Largest eigenvalue of A'A per instance; see `largest_eigenvalue`."""
+    def gram_norm(self, batch: int, exact: bool = False, largest: Largest = largest_eigenvalue) -> Scalars:
+        """The largest eigenvalue of A'A per instance, exact by singular values or estimated by `largest`."""
         A = self.A.detach()
-        stack = A.unsqueeze(0) if self.shared else A
-        if exact:
-            value: Tensor = torch.linalg.matrix_norm(stack.double(), ord=2).square().to(A.dtype)
-        else:
-            value = self.largest_eigenvalue(stack)
+        value = (_exact_largest if exact else largest)(A.unsqueeze(0) if self.shared else A)
         return value.expand(batch) if self.shared else value.repeat_interleave(self.copies)
 
-    @fast_where_possible
-    def largest_eigenvalue(self, stack: Tensor) -> Scalars:
-        """Of A'A for every A of `stack` (B, m, n), see there."""
-        return largest_eigenvalue(stack)
+
+def _exact_largest(stack: Tensor) -> Scalars:
+    """The largest eigenvalue of A'A by singular values, for every A of a stack (B, m, n)."""
+    value: Tensor = torch.linalg.matrix_norm(stack.double(), ord=2).square().to(stack.dtype)
+    return value

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from sureprox.errors import InputError
-from sureprox.fast import fast_where_possible
 from sureprox.problems import checks
 from sureprox.problems.foreign import adopt_penalty, adopt_smooth
 from sureprox.problems.penalties import L1, HasPenaltyDual, Penalty, WeightedL1
@@ -93,26 +92,31 @@ class Problem:
         """prox_{r(. + t)}(v) = prox_r(v + t) - t in the diagonal metric 1/step; exact for every t."""
         return self.uncentred(self.r.prox(self.centred(v), step))
 
+    def descended(self, x: Vectors, g: Vectors, step: Steps) -> Vectors:
+        """prox_{s r}(x - s g), g being the gradient at x."""
+        return self.uncentred(self.r.prox(torch.addcmul(self.centred(x), step, g, value=-1), step))
+
     def proximal_step(self, x: Vectors, step: Steps) -> Vectors:
         """prox_{s r}(x - s grad f(x))."""
-        return self.uncentred(self.r.prox(self.f.gradient_step(self.centred(x), step), step))
+        return self.descended(x, self.grad(x), step)
 
     def subdiff(self, x: Vectors) -> tuple[Vectors, Vectors]:
         """(low, high) bounds of the subdifferential of the penalty at x."""
         return self.r.subdiff(self.centred(x))
 
-    def subgradient(self, x: Vectors) -> Vectors:
-        """grad f(x) plus the midpoint of the subdifferential of the penalty."""
+    def subgradient(self, x: Vectors, g: Vectors | None = None) -> Vectors:
+        """grad f(x), which may be known as g, plus the midpoint of the subdifferential of the penalty."""
         low, high = self.subdiff(x)
-        return self.grad(x) + (low + high) / 2
+        return (self.grad(x) if g is None else g) + (low + high) / 2
 
     def lipschitz(self, exact: bool = False) -> Scalars:
         """Smoothness constant L of the smooth part."""
         return self.f.lipschitz(exact=True) if exact else self.f.lipschitz()
 
-    def step_size(self) -> Scalars:
-        """1/L; 1 where L = 0, since a linear f has no natural step and any is safe."""
-        L = self.lipschitz()
+    def step_size(self, L: Scalars | None = None) -> Scalars:
+        """1/L, by default with L = `lipschitz()`; 1 where L = 0: a linear f has no natural step, and any is safe."""
+        if L is None:
+            L = self.lipschitz()
         return torch.where(L > 0, 1 / torch.where(L > 0, L, torch.ones_like(L)), torch.ones_like(L))
 
     @property
@@ -150,11 +154,6 @@ class Problem:
             value, g = f.value_and_grad(y)
             gap = torch.full_like(value, torch.inf)
         return Certificate(value + r.value(y), gap, self._distance(y, g), g)
-
-    @fast_where_possible
-    def quick_certificate(self, x: Vectors) -> Certificate | None:
-        """`certificate` in float64, like x, whatever the precision of the problem; None where no backend offers it."""
-        return None
 
     def _distance(self, y: Vectors, g: Vectors) -> Scalars:
         """max_j dist(-g_j, subdifferential of r_j at y_j)."""
@@ -219,17 +218,6 @@ class Problem:
 def _grad(f: Smooth, y: Vectors, z: Rows) -> Vectors:
     """grad f(y), from z = f.inner(y) where f can do that."""
     return f.grad_at(z) if isinstance(f, LinearModel) else f.grad(y)
-
-
-def lasso_parts(problem: Problem) -> tuple[LeastSquares, L1] | None:
-    """f and r of a LASSO problem, of exactly these classes and with a point for each instance; None of all others.
-
-    For code that computes with A, b and lam itself, and so must not meet classes that have changed what they mean.
-    """
-    f, r = problem.f, problem.r
-    if type(problem) is not Problem or type(f) is not LeastSquares or type(r) is not L1 or f.copies > 1:
-        return None
-    return f, r
 
 
 def lasso(A: Any, b: Any, lam: Any) -> Problem:

@@ -13,8 +13,9 @@ from torch.nn.functional import softplus
 from sureprox.errors import InputError
 from sureprox.problems import checks
 from sureprox.problems.batch import BatchData, repeated_rows
-from sureprox.problems.linear import LinearMap
-from sureprox.types import Rows, Scalars, Steps, Vectors
+from sureprox.problems.linear import Largest, LinearMap
+from sureprox.problems.spectrum import largest_eigenvalue
+from sureprox.types import Rows, Scalars, Vectors
 
 
 class Smooth(BatchData):
@@ -41,13 +42,6 @@ class Smooth(BatchData):
     def value_and_grad(self, x: Vectors) -> tuple[Scalars, Vectors]:
         """f(x) and grad f(x); where they share a product with A, it is computed once."""
         return self.value(x), self.grad(x)
-
-    def gradient_step(self, x: Vectors, step: Steps) -> Vectors:
-        """x - s grad f(x).
-
-        The gradient comes first: its products added up on top of x would each be rounded to the size of x.
-        """
-        return torch.addcmul(x, step, self.grad(x), value=-1)
 
     @abstractmethod
     def lipschitz(self, exact: bool = False) -> Scalars:
@@ -132,6 +126,10 @@ class LinearModel(Smooth):
         return clone
 
     @abstractmethod
+    def lipschitz(self, exact: bool = False, largest: Largest = largest_eigenvalue) -> Scalars:
+        """L; `largest` estimates the largest eigenvalue of A'A."""
+
+    @abstractmethod
     def hessian_root(self, x: Vectors, columns: Tensor) -> Tensor:
         """R C for columns C (B, m, k) of A, where Hessian f(x) = (R A)'(R A)."""
 
@@ -204,9 +202,9 @@ class LeastSquares(Quadratic):
     def grad_at(self, z: Rows) -> Vectors:
         return self.map.adjoint(z)
 
-    def lipschitz(self, exact: bool = False) -> Scalars:
+    def lipschitz(self, exact: bool = False, largest: Largest = largest_eigenvalue) -> Scalars:
         """lambda_max(A'A), estimated by Lanczos' method (see `largest_eigenvalue`) or exact by singular values."""
-        return self.map.gram_norm(self.shape[0], exact)
+        return self.map.gram_norm(self.shape[0], exact, largest)
 
     def hessian_root(self, x: Vectors, columns: Tensor) -> Tensor:
         return columns
@@ -250,10 +248,10 @@ class Logistic(LinearModel):
     def grad_at(self, z: Rows) -> Vectors:
         return self.map.adjoint((1 - 2 * self.y) * self._weighted(torch.sigmoid(z))) / self.m
 
-    def lipschitz(self, exact: bool = False) -> Scalars:
+    def lipschitz(self, exact: bool = False, largest: Largest = largest_eigenvalue) -> Scalars:
         """curvature * lambda_max(A'A) / m, estimated by Lanczos' method (see `largest_eigenvalue`) or exact."""
         weighted = self.map if self.weights is None else LinearMap(self.weights.sqrt().unsqueeze(2) * self.A)
-        return self.curvature * weighted.gram_norm(self.shape[0], exact) / self.m
+        return self.curvature * weighted.gram_norm(self.shape[0], exact, largest) / self.m
 
     def hessian_root(self, x: Vectors, columns: Tensor) -> Tensor:
         """R = diag(sqrt(w sigma (1 - sigma) / m))."""

@@ -1,5 +1,6 @@
 """The largest eigenvalue of A'A, from a few products with A."""
 
+from collections.abc import Callable
 from functools import lru_cache
 
 import torch
@@ -10,8 +11,13 @@ KRYLOV_BLOCK = 4
 SAFETY = 1.01
 
 
-@torch.no_grad()
 def largest_eigenvalue(A: Tensor) -> Tensor:
+    """`block_krylov` in plain PyTorch."""
+    return block_krylov(A, orthonormal)
+
+
+@torch.no_grad()
+def block_krylov(A: Tensor, gram_schmidt: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
     """1.01 times a block-Krylov estimate of the largest eigenvalue of A'A, A of shape (B, m, n).
 
     16 steps of block Lanczos with 4 fixed pseudo-random starting vectors, that is 32 products of A or A' with a
@@ -23,7 +29,7 @@ def largest_eigenvalue(A: Tensor) -> Tensor:
     theta is exact up to rounding. Not guaranteed: that theta is within 1 % below. The shortfall depends on the gaps
     at the top of the spectrum; on Gaussian, autoregressive and low-rank matrices up to 2000 x 2000 it stayed under
     0.4 %, so that the result lay between 1.006 and 1.01 times the true value. A matrix whose leading eigenvectors
-    are all nearly orthogonal to the four starting vectors defeats it.
+    are all nearly orthogonal to the four starting vectors defeats it. `gram_schmidt`: see `orthonormal`.
     """
     rows, columns = A.shape[-2:]
     wide = rows <= columns
@@ -34,10 +40,8 @@ def largest_eigenvalue(A: Tensor) -> Tensor:
     steps = min(KRYLOV_STEPS, -(-size // block))
     basis = A.new_empty(A.shape[0], size, steps * block)
     images: list[Tensor] = []
-    # not the operation where it has nothing to offer: its first call imports torch's compiler, which takes seconds
-    made = orthonormal if A.device.type == "cpu" else orthonormal_block
     for known in range(0, steps * block, block):
-        new = made(work, basis[:, :, :known])
+        new = gram_schmidt(work, basis[:, :, :known])
         if wide:
             work = torch.bmm(A, torch.bmm(A.mT, new) / scale) / scale
         else:
@@ -70,17 +74,8 @@ def starting_block(size: int, block: int, dtype: torch.dtype, device: torch.devi
     return torch.randn(size, block, generator=generator, dtype=torch.float64).to(device=device, dtype=dtype)
 
 
-@torch.library.custom_op("sureprox::orthonormal_block", mutates_args=())
-def orthonormal_block(block: Tensor, earlier: Tensor) -> Tensor:
-    """Orthonormal columns spanning `block` (B, n, k) minus span(`earlier`) (B, n, p); vanishing ones become zero.
-
-    An operation of its own so that a device can have a faster version of it (see `sureprox.backends`).
-    """
-    return orthonormal(block, earlier)
-
-
 def orthonormal(block: Tensor, earlier: Tensor) -> Tensor:
-    """What `orthonormal_block` computes, in plain PyTorch."""
+    """Orthonormal columns spanning `block` (B, n, k) minus span(`earlier`) (B, n, p); vanishing ones become zero."""
     # The second round removes what the division by a small norm has blown up in the first; a column that loses most
     # of itself there was rounding noise.
     for drop in drops(block.dtype):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from sureprox.fast import fast_where_possible
+from sureprox.operations import PLAIN, Operations
 from sureprox.problems.problem import Problem
 from sureprox.problems.smooth import LinearModel
 
@@ -48,16 +48,17 @@ class Stacked:
     A user's own f and r are called K times instead.
     """
 
-    def __init__(self, problem: Problem, count: int) -> None:
+    def __init__(self, problem: Problem, count: int, operations: Operations = PLAIN) -> None:
         f, r = problem.f, problem.r
         self.problem = problem
+        self.operations = operations
         self.count = count
         self.linear = (f if count == 1 else f.stacked(count)) if isinstance(f, LinearModel) and f.can_stack else None
         self.r = (r if count == 1 else r.stacked(count)) if r.can_stack else None
 
     def prox(self, v: Tensor, step: Tensor) -> Tensor:
         """The proximal operator, v (B, K, n), step (B,)."""
-        shift, y = self.problem.shift, self._centred(v)
+        shift, y = self.problem.shift, self.centred(v)
         if self.r is not None:
             moved = self._rows(self.r.prox, y, step.unsqueeze(1).expand(-1, self.count).unsqueeze(2))
         else:
@@ -71,23 +72,27 @@ class Stacked:
 
     def image(self, x: Tensor) -> Tensor:
         """z of x (B, K, n): (B, K, m), or (B, K, n) for an f without known structure."""
-        y = self._centred(x)
+        y = self.centred(x)
         return y if self.linear is None else self._rows(self.linear.inner, y)
 
-    @fast_where_possible
     def ahead(self, x: Tensor, before: Tensor, momentum: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Images z of x (B, K, n), those of x + momentum (x - x_before), and the gradients there.
 
         before (B, K, m): the images of x_before, momentum (B, K). Since images are affine, z of a combination is the
         combination of the z.
         """
+        if self.operations.ahead is not None:
+            found: tuple[Tensor, Tensor, Tensor] = self.operations.ahead(self, x, before, momentum)
+            return found
         z = self.image(x)
         there = torch.addcmul(z, momentum.unsqueeze(2), z - before)
         return z, there, self.grad(there)
 
-    @fast_where_possible
     def look(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Images z of x (B, K, n), and the gradients there."""
+        if self.operations.look is not None:
+            found: tuple[Tensor, Tensor] = self.operations.look(self, x)
+            return found
         z = self.image(x)
         return z, self.grad(z)
 
@@ -97,9 +102,11 @@ class Stacked:
             return self._rows(self.linear.grad_at, z)
         return torch.stack([self.problem.f.grad(part) for part in z.unbind(1)], 1)
 
-    @fast_where_possible
     def compare(self, new: Points, base: Points, g: Tensor, best: Points, L: Tensor) -> Comparison:
         """`new` (B, K) against the step's own `base` (B, K), gradients g there, and against `best` (B, 1)."""
+        if self.operations.compare is not None:
+            found: Comparison = self.operations.compare(self, new, base, g, best, L)
+            return found
         with torch.no_grad():  # inside, where torch.compile can follow
             eps, tiny = torch.finfo(new.x.dtype).eps, torch.finfo(new.x.dtype).tiny
             length, step = _norm(new.x), _norm(new.x - base.x)
@@ -130,7 +137,7 @@ class Stacked:
         spread = (L.unsqueeze(1) / c).sqrt()  # |A|, or more
         reach, size = spread * _norm(lead), _norm(base.z)
         if self.problem.shift is not None:
-            length = length + _norm(self._centred(new.x))
+            length = length + _norm(self.centred(new.x))
         slope = whole.slope_bound(size)
         scale = size + slope / c + 2 * spread * length + reach  # what the errors of the images are relative to
         error = ERROR * eps * (slope * reach + (turn + turn_best) * scale)
@@ -156,7 +163,7 @@ class Stacked:
         return torch.where((bend <= roof) & (local < above), local, above), bend
 
     def _penalty_change(self, x: Tensor, best: Tensor) -> Tensor:
-        y, origin = self._centred(x), self._centred(best)
+        y, origin = self.centred(x), self.centred(best)
         if self.r is not None:
             return self._rows(self.r.difference, y, origin.expand_as(y))
         return torch.stack([self.problem.r.difference(part, origin[:, 0]) for part in y.unbind(1)], 1)
@@ -164,7 +171,7 @@ class Stacked:
     def _values(self, z: Tensor) -> Tensor:
         return torch.stack([self.problem.f.value(part) for part in z.unbind(1)], 1)
 
-    def _centred(self, x: Tensor) -> Tensor:
+    def centred(self, x: Tensor) -> Tensor:
         return x if self.problem.shift is None else x + self.problem.shift.unsqueeze(1)
 
     def _rows(self, function: Callable[..., Tensor], *stacks: Tensor) -> Tensor:

@@ -6,8 +6,9 @@ import torch
 from torch import Tensor
 
 from sureprox.problems import checks
-from sureprox.problems.linear import LinearMap
+from sureprox.problems.linear import Largest, LinearMap
 from sureprox.problems.smooth import Quadratic
+from sureprox.problems.spectrum import largest_eigenvalue
 from sureprox.types import Rows, Scalars, Vectors
 
 
@@ -41,10 +42,10 @@ class WeightedLeastSquares(Quadratic):
         """A'D z; P z = z, since z is an image of P."""
         return self.map.adjoint(self.root * z)
 
-    def lipschitz(self, exact: bool = False) -> Scalars:
+    def lipschitz(self, exact: bool = False, largest: Largest = largest_eigenvalue) -> Scalars:
         """lambda_max of (P D A)'(P D A). Builds P D A for every instance; give `step_size` where that is too much."""
         columns = self.A.expand(self.shape[0], *self.A.shape[-2:])
-        return LinearMap(self.hessian_root(columns[:, 0], columns)).gram_norm(self.shape[0], exact)
+        return LinearMap(self.hessian_root(columns[:, 0], columns)).gram_norm(self.shape[0], exact, largest)
 
     def hessian_root(self, x: Tensor, columns: Tensor) -> Tensor:
         """R = P D."""

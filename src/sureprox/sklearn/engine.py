@@ -10,11 +10,12 @@ import torch
 from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor
 
-from sureprox.backends import Accelerated
 from sureprox.errors import InputError
 from sureprox.optimizers import FISTA, Optimizer
+from sureprox.plan import step_size as estimated_step
 from sureprox.polish import can_polish
 from sureprox.problems import Problem
+from sureprox.problems.forms import form_of
 from sureprox.sklearn.newton import polished
 from sureprox.solve import Solution, Status, solve
 from sureprox.stopping import Measurement, StoppingRule
@@ -68,10 +69,10 @@ def fitted(
     least squares needs no stages: `solve` itself does this for it (`sureprox.polish`).
     """
     chosen = default_optimizer() if optimizer is None else optimizer
-    x, step = problem.start(), problem.step_size() if step_size is None else step_size
+    x, step = problem.start(), estimated_step(problem) if step_size is None else step_size
     rule = StoppingRule(problem, None, tol, floor)
     iterations = torch.zeros(problem.batch, dtype=torch.int64, device=problem.device)
-    newton = polish and not can_polish(problem)
+    newton = polish and not can_polish(form_of(problem))
     stages = (*(stage for stage in STAGES if stage > tol), tol) if newton else (tol,)
     left = max_iter
     seen = rule.start
@@ -111,8 +112,7 @@ def _solved(problem: Problem, optimizer: Any, x: Tensor, **options: Any) -> Solu
     given proved too small, is the guarantee needed: it finds a larger one.
     """
     if type(optimizer) is FISTA and optimizer.restart:
-        replayed = Accelerated(optimizer, compiled=False) if problem.device.type == "cuda" else optimizer
-        solution = solve(problem, replayed, x, certify=False, **options)
+        solution = solve(problem, optimizer, x, certify=False, **options)
         if not (solution.status == Status.DIVERGED).any():
             return solution
     return solve(problem, optimizer, x, **options)

@@ -8,9 +8,10 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from sureprox.backends import Compiled, can_fuse, faster, fused
+from sureprox.backends import Compiled, can_fuse, fused
 from sureprox.backends.compiled import tensor_fields
-from sureprox.optimizers import LearnedOptimizer, State
+from sureprox.optimizers import FISTA, LearnedOptimizer, State
+from sureprox.plan import estimated_step, plan
 from sureprox.problems import Problem
 from sureprox.training.meta import MetaAdam
 from sureprox.training.segment import Course, Start, meta_gradients
@@ -131,7 +132,9 @@ class CapturedSegments:
         generator = options.get("generator")
         random = generator.get_state() if generator is not None else None
         everything = torch.arange(problem.batch, device=problem.device)
-        self.problem, self.upcoming = faster(problem.select(everything)), problem.select(everything)  # own memory
+        self.problem, self.upcoming = problem.select(everything), problem.select(everything)  # own memory
+        operations = plan(self.problem, FISTA(), wait=True).operations
+        self.optimizer.operations = operations
         # many small kernels, which would otherwise wait for the large ones of the segments
         self.side, self.taken = torch.cuda.Stream(priority=-1), torch.cuda.Event()
         state = self.plain.init(self.problem, x0, **options)
@@ -140,7 +143,7 @@ class CapturedSegments:
         self.course = Course(problem.device)
         self.course.begin(self.problem, x0)
         before = self.meta.weights(), self.meta.state()
-        self.constants, self.step_size = capture(self.upcoming.step_size)
+        self.constants, self.step_size = capture(lambda: estimated_step(self.upcoming, operations))
         self.segment = CapturedUpdate(self.share, self._differentiate, self._learn)
         self.meta.put(before[0])
         self.meta.load(before[1])

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from sureprox.backends import Compiled
 from sureprox.optimizers import Optimizer, State
-from sureprox.optimizers.observed import observed_step
+from sureprox.optimizers.base import observed_step
 from sureprox.problems import Problem
 from sureprox.training.meta import MetaAdam
 from sureprox.training.share import Share

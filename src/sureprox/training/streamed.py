@@ -11,7 +11,7 @@ from torch import Tensor
 from sureprox.backends import compiler_available
 from sureprox.backends.compiled import tensor_fields, with_own_code
 from sureprox.optimizers import Optimizer, State
-from sureprox.problems import Problem
+from sureprox.optimizers.base import Seen
 from sureprox.problems.smooth import LinearModel
 from sureprox.training.captured import CapturedUpdate
 from sureprox.training.goal import SOLVED, Goal, inner, log_gap, solved_problems
@@ -19,24 +19,11 @@ from sureprox.training.run import TrainingRun
 from sureprox.training.segment import Course
 from sureprox.training.share import Share
 from sureprox.training.stream_config import StreamConfig
-from sureprox.types import Rows, Scalars, Vectors
+from sureprox.types import Scalars, Vectors
 
 T = TypeVar("T")
 LOST = 32.0  # a log gap beyond which an instance is given up
 CEILING = 80.0  # of the log gap in the loss: from there on there is no gradient
-
-
-class WatchedProblem(Problem):
-    """The same problem, which notes f.inner(x) whenever the gradient is asked for."""
-
-    def __init__(self, problem: Problem) -> None:
-        self.f, self.r, self.shift = problem.f, problem.r, problem.shift
-        self.noted: Rows | None = None
-
-    def grad(self, x: Vectors) -> Vectors:
-        assert isinstance(self.f, LinearModel)
-        self.noted = self.f.inner(self.centred(x))
-        return self.f.grad_at(self.noted)
 
 
 class Limited(torch.autograd.Function):
@@ -64,11 +51,11 @@ def gap_step(
     optimizer: Optimizer[Any], goal: Goal, kind: type[State], names: tuple[str, ...], values: Values
 ) -> tuple[Scalars, Values]:
     """The log gap before a step, and the tensors of the state after it; every x is multiplied with A once."""
-    state = kind(k=0, **dict(zip(names, values, strict=True)))
-    problem = WatchedProblem(goal.problem)
-    after = optimizer.step(problem, state)
-    assert problem.noted is not None
-    return log_gap(goal, state.x, problem.noted), tuple(getattr(after, name) for name in names)
+    state, f = kind(k=0, **dict(zip(names, values, strict=True))), goal.problem.f
+    assert isinstance(f, LinearModel)
+    z = inner(goal.problem, state.x)
+    after = optimizer.move(goal.problem, state, Seen(f.grad_at(z)))
+    return log_gap(goal, state.x, z), tuple(getattr(after, name) for name in names)
 
 
 def unrolled(

@@ -1,0 +1,83 @@
+"""Which operations the CUDA kernels compute for a form of problem and an optimizer, and what must be built for it."""
+
+import copy
+from dataclasses import replace
+from typing import Any
+
+from sureprox.backends import (
+    active_sets,
+    ahead,
+    certificates,
+    cuda,
+    cuda_sure,
+    judge,
+    krylov,
+    lanczos,
+    largest,
+    lasso_polish,
+    network,
+    normal,
+)
+from sureprox.operations import PLAIN, Operations
+from sureprox.optimizers import Certified, LearnedOptimizer, Optimizer
+from sureprox.polish import can_polish
+from sureprox.problems.forms import Form
+
+
+def operations(
+    form: Form, optimizer: Optimizer[Any], guarantee: Certified | None
+) -> tuple[Operations, list[cuda.Build]]:
+    """For steps of `optimizer`, inside a guarantee or alone."""
+    found, builds = _moves(form, optimizer, guarantee)
+    more: list[tuple[list[cuda.Build], dict[str, Any]]] = [
+        (normal.builds(form), {"gradient": normal.gradient, "observe": normal.observe}),
+        (certificates.builds(form), {"certificate": certificates.certificate}),
+        (active_sets.builds(form) if can_polish(form) else [], {"active_set": active_sets.active_set}),
+        (lasso_polish.builds(form), {"points": lasso_polish.points}),
+        *_estimates(form),
+    ]
+    for wanted, changes in more:
+        if wanted:
+            found, builds = replace(found, **changes), [*builds, *wanted]
+    return found, builds
+
+
+def _moves(form: Form, optimizer: Optimizer[Any], guarantee: Certified | None) -> tuple[Operations, list[cuda.Build]]:
+    """Of the optimizer and of the tracks beside it."""
+    found, builds = PLAIN, cuda_sure.builds(form, optimizer)
+    if builds:
+        found = replace(found, move=cuda_sure.SureMove(optimizer))  # type: ignore[arg-type]
+    elif wanted := network.builds(form.device, form.dtype, optimizer):
+        assert isinstance(optimizer, LearnedOptimizer)
+        quick, builds = network.fused(copy.deepcopy(optimizer))[0], wanted
+        found = replace(found, move=lambda plain, problem, state, seen: quick.move(problem, state, seen))
+    if guarantee is None:
+        return found, builds
+    first = int(not guarantee.own)
+    points = guarantee.count + first
+    products = ahead.builds(form, sorted({1, points}))
+    if not products:
+        return found, builds
+    found, builds = replace(found, look=ahead.look, ahead=ahead.look_ahead), [*builds, *products]
+    wanted = judge.builds(form, points, first)
+    return (replace(found, follow=judge.follow), [*builds, *wanted]) if wanted else (found, builds)
+
+
+def _estimates(form: Form) -> list[tuple[list[cuda.Build], dict[str, Any]]]:
+    """The quickest way to L that is made for the matrices of this form."""
+    for builds, way in (
+        (largest.builds(form), largest.launch_largest),
+        (lanczos.builds(form), lanczos.by_one_read),
+        (krylov.builds(form), krylov.by_blocks),
+    ):
+        if form.m and builds:
+            return [(builds, {"largest": way})]
+    return []
+
+
+def nothing_else(operations: Operations, guarantee: Certified | None) -> bool:
+    """Whether a step is these kernels alone, which read the tensors of the problem and nothing made of them before."""
+    own = isinstance(operations.move, cuda_sure.SureMove)
+    if guarantee is None:
+        return own and operations.gradient is not None
+    return operations.follow is not None and (own or guarantee.own)

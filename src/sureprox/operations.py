@@ -1,0 +1,36 @@
+"""What a kernel may compute in a solve. Every field is a function, or None for the plain PyTorch that specifies it.
+
+A plan fills in what exists for a form of problem, once, before the first iteration; everybody below it takes the value
+as it is given.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+Function = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Operations:
+    """The argument lists are those of the plain functions that the comments name."""
+
+    gradient: Function | None = None  # (problem, x): Problem.grad
+    observe: Function | None = None  # (problem, x): f and its gradient, Smooth.value_and_grad
+    move: Function | None = None  # (optimizer, problem, state, seen): Optimizer.move
+    step: Function | None = (
+        None  # (optimizer, problem, state): Optimizer.step, where it shares a read of A with the move
+    )
+    look: Function | None = None  # (stack, x): Stacked.look
+    ahead: Function | None = None  # (stack, x, before, momentum): Stacked.ahead
+    compare: Function | None = None  # (stack, new, base, g, best, L): Stacked.compare
+    follow: Function | None = None  # (certified, stack, state, inner): Certified.follow
+    turn: Function | None = None  # (cheap, problem, state): CertifiedCheap.turn
+    follow_cheap: Function | None = None  # (stack, state, inner): CertifiedCheap.follow, before anything is given up
+    certificate: Function | None = None  # (problem, x in float64): Problem.certificate in float64
+    largest: Function | None = None  # (stack of matrices): spectrum.largest_eigenvalue
+    points: Function | None = None  # (attempt): polish.Attempt.plain
+    active_set: Function | None = None  # (candidates): polish.Candidates.active_set
+
+
+PLAIN = Operations()

@@ -1,0 +1,102 @@
+"""What a problem is: the one place that asks. Everybody else reads a `Form` and, for its numbers, `dense`."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from sureprox.problems.penalties import L1, WeightedL1, Zero
+from sureprox.problems.problem import Problem
+from sureprox.problems.smooth import LeastSquares, LinearModel, Logistic
+from sureprox.problems.weighted import WeightedLeastSquares
+
+
+class Loss(StrEnum):
+    SQUARES = "least squares"
+    WEIGHTED_SQUARES = "weighted least squares"
+    LOGISTIC = "logistic"
+    OWN = "own"
+
+
+class Shape(StrEnum):
+    """Of the penalty."""
+
+    L1 = "l1"
+    WEIGHTED_L1 = "weighted l1"
+    ZERO = "zero"
+    OWN = "own"
+
+
+LOSSES = {LeastSquares: Loss.SQUARES, WeightedLeastSquares: Loss.WEIGHTED_SQUARES, Logistic: Loss.LOGISTIC}
+SHAPES = {L1: Shape.L1, WeightedL1: Shape.WEIGHTED_L1, Zero: Shape.ZERO}
+
+
+@dataclass(frozen=True)
+class Form:
+    """One instance of a problem, without its numbers: what decides how it is solved. The batch size is no part of it.
+
+    Only exactly the classes of this package have a name here: a subclass may mean something else, and is OWN.
+    """
+
+    loss: Loss
+    penalty: Shape
+    shared: bool  # one A for all instances
+    contiguous: bool  # A lies in one piece, on a GPU at a multiple of 16 bytes
+    weighted: bool  # rows of the loss have weights
+    shifted: bool
+    m: int  # rows of A; 0 where there is none
+    n: int
+    dtype: torch.dtype
+    device: torch.device
+    differentiable: bool  # some of its tensors require a gradient
+
+    @property
+    def lasso(self) -> bool:
+        """1/2 |A x - b|^2 + lam |x|_1."""
+        return self.loss is Loss.SQUARES and self.penalty is Shape.L1
+
+    @property
+    def own_matrices(self) -> bool:
+        """An A for each instance, in one piece."""
+        return self.loss is not Loss.OWN and not self.shared and self.contiguous
+
+
+def form_of(problem: Problem) -> Form:
+    f, r = problem.f, problem.r
+    plain = type(problem) is Problem and getattr(f, "copies", 1) == 1
+    A = f.A if plain and isinstance(f, LinearModel) else None
+    return Form(
+        loss=LOSSES.get(type(f), Loss.OWN) if plain else Loss.OWN,
+        penalty=SHAPES.get(type(r), Shape.OWN) if plain else Shape.OWN,
+        shared=A is not None and A.ndim == 2,
+        contiguous=A is not None and A.is_contiguous() and (A.device.type == "cpu" or A.data_ptr() % 16 == 0),
+        weighted=type(f) is WeightedLeastSquares or getattr(f, "weights", None) is not None,
+        shifted=problem.shift is not None,
+        m=0 if A is None else A.shape[-2],
+        n=problem.n,
+        dtype=problem.dtype,
+        device=problem.device,
+        differentiable=problem.requires_grad,
+    )
+
+
+class Dense(NamedTuple):
+    """The numbers of a loss with a dense A."""
+
+    A: Tensor  # (B, m, n), or (m, n) shared by all
+    target: Tensor  # (B, m): b, or the labels y
+
+
+def dense(problem: Problem) -> Dense:
+    """Of a problem whose form says that it has them."""
+    f = problem.f
+    assert isinstance(f, LeastSquares | Logistic)
+    return Dense(f.A, f.b if isinstance(f, LeastSquares) else f.y)
+
+
+def lam_of(problem: Problem) -> Tensor:
+    """lam, () or (B,), of an L1 penalty."""
+    assert isinstance(problem.r, L1)
+    return problem.r.lam
