@@ -11,6 +11,7 @@ from sureprox.optimizers import FISTA
 from sureprox.optimizers.guaranteed import Track
 from sureprox.path import WIDEST, followed_path, has_short_path
 from sureprox.problems import L1, LeastSquares, Problem
+from sureprox.problems.forms import form_of
 from sureprox.solution import Status
 
 
@@ -178,10 +179,11 @@ def test_gradients_flow_through_iterations():
     ],
 )  # fmt: skip
 def test_what_has_no_short_path(other):
-    assert not has_short_path(other())
+    assert not has_short_path(form_of(other()))
 
 
 def test_what_has_one():
-    assert has_short_path(problem())
-    assert has_short_path(problem(shared=True))
-    assert has_short_path(Problem(LeastSquares(torch.ones(1, 4, 3), torch.ones(1, 4)), L1(torch.tensor([0.1]))))
+    assert has_short_path(form_of(problem()))
+    assert has_short_path(form_of(problem(shared=True)))
+    small = Problem(LeastSquares(torch.ones(1, 4, 3), torch.ones(1, 4)), L1(torch.tensor([0.1])))
+    assert has_short_path(form_of(small))

@@ -12,6 +12,7 @@ from polish_cases import EVERY, PROBLEMS
 from sureprox.optimizers import FISTA
 from sureprox.polish import ROUNDS, _even_parts, can_polish, polished
 from sureprox.problems import LeastSquares, Zero
+from sureprox.problems.forms import form_of
 from sureprox.stopping import StoppingRule
 
 FAST = FISTA(restart=True)
@@ -32,7 +33,7 @@ def test_from_the_right_signs_comes_the_solution(problem, dtype):
     best = sp.reference(exact, 1e-13)
     y = exact.centred(best.x)
     start = problem.uncentred((y * torch.linspace(0.5, 50, problem.n, dtype=F64)).to(dtype))
-    assert can_polish(problem)
+    assert can_polish(form_of(problem))
     x = point(problem, start)
     assert x.dtype == F64
     torch.testing.assert_close(x, best.x, rtol=1e-7, atol=1e-8)
@@ -232,7 +233,7 @@ def test_what_cannot_be_polished():
         pass
 
     A, b = normal(2, 8, 5), normal(2, 8, seed=1)
-    assert not can_polish(random_problem("logistic"))
-    assert not can_polish(sp.Problem(LeastSquares(A, b), Zero()))
-    assert not can_polish(sp.Problem(Own(A, b), sp.problems.L1(0.1)))
-    assert can_polish(sp.lasso(A, b, 0.1))
+    assert not can_polish(form_of(random_problem("logistic")))
+    assert not can_polish(form_of(sp.Problem(LeastSquares(A, b), Zero())))
+    assert not can_polish(form_of(sp.Problem(Own(A, b), sp.problems.L1(0.1))))
+    assert can_polish(form_of(sp.lasso(A, b, 0.1)))

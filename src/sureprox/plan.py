@@ -71,9 +71,11 @@ class Plan:
     def _accelerated(self) -> Accelerated[Any]:
         optimizer = self.guaranteed()
         guarantee = optimizer if isinstance(optimizer, Certified) else None
-        alone = self.form.device.type == "cuda" and gpu_operations.nothing_else(self.operations, guarantee)
-        compiled = self.engine is Engine.COMPILED and not alone and self.form.dtype == torch.float32
-        return Accelerated(self.once(), optimizer, self.operations, compiled, reads_the_problem=alone)
+        on_gpu = self.form.device.type == "cuda"  # where float64 only ends runs, which are too short for a compilation
+        compiled = self.engine is Engine.COMPILED and not (on_gpu and self.form.dtype == torch.float64)
+        compiled = compiled and not gpu_operations.all_in_kernels(self.operations, guarantee)
+        reads = gpu_operations.reads_the_problem(self.operations, guarantee)
+        return Accelerated(self.once(), optimizer, self.operations, compiled, reads)
 
     def once(self) -> Optimizer[Any]:
         """What takes steps whose states stay as they are."""
@@ -161,9 +163,10 @@ def plan(
     `wait`: "auto" too builds the kernels first.
     """
     chosen, form = chosen_engine(engine), form_of(problem)
-    if isinstance(optimizer, Certified | CertifiedCheap):
-        certify = True if isinstance(optimizer, Certified) else "cheap"
-        optimizer = optimizer.optimizer
+    if type(optimizer) is Certified or type(optimizer) is CertifiedCheap:
+        certify, optimizer = True if type(optimizer) is Certified else "cheap", optimizer.optimizer
+    elif certify == "cheap" and type(optimizer) is FISTA:  # which is a track itself
+        certify = True
     if chosen is Engine.COMPILED and certify == "cheap":
         raise InputError("engine is 'compiled' and certify 'cheap', which decides step by step; pass certify=True")
     if differentiable and chosen not in (Engine.AUTO, Engine.PLAIN):
@@ -223,7 +226,7 @@ def wrapped(optimizer: Optimizer[Any], certify: bool | str, operations: Operatio
     """The optimizer with the guarantee that `certify` asks for."""
     if certify is False:
         return optimizer
-    if certify is True or (certify == "cheap" and type(optimizer) is FISTA):  # FISTA is a track itself
+    if certify is True:
         return Certified(optimizer, operations)
     if certify == "cheap":
         return CertifiedCheap(optimizer, operations)

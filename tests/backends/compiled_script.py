@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 import sureprox as sp
-from sureprox.backends import Accelerated, Compiled
-from sureprox.optimizers import ISTA, Certified, Sure
+from sureprox.backends import Compiled
+from sureprox.optimizers import ISTA, Sure
 from sureprox.problems import LogisticMixture
 from sureprox.training import Loss, train
 from sureprox.training.goal import solved_problems
@@ -18,7 +18,6 @@ from sureprox.training.streamed import gap_step, unrolled
 from training_cases import LASSO, LOGISTIC, flat, network, of_kind, small_config
 
 torch.set_num_threads(1)
-solve_module = sys.modules["sureprox.solve"]  # the function of that name hides it
 
 
 def setting(kind: str, family, dtype: torch.dtype):
@@ -109,18 +108,16 @@ def solving() -> None:
     x0[:24] = sp.reference(problem).x[:24]  # done at once, so that they are dropped
     optimizer = Sure(coordinate=0, instance=4).double()
     options = {"check_every": 5, "polish": False}  # so that the others run on
-    plain = sp.solve(problem, optimizer, x0, compile=False, **options)
+    plain = sp.solve(problem, optimizer, x0, engine="plain", **options)
     with torch._dynamo.config.patch(recompile_limit=1, fail_on_recompile_limit_hit=True):
-        quick = sp.solve(problem, optimizer, x0, compile=True, **options)
-        again = sp.solve(problem, optimizer, x0, **options)
+        quick, again = (sp.solve(problem, optimizer, x0, engine="compiled", **options) for _ in range(2))
+    assert (plain.engine, quick.engine, again.engine) == ("plain", "compiled", "compiled")
+    assert torch.equal(sp.solve(problem, optimizer, x0, engine="plain", **options).x, plain.x)
     assert (quick.status == plain.status).all()
     assert torch.equal(quick.iterations, plain.iterations)
     assert 0 == int(quick.iterations.min()) < 20 < int(quick.iterations.max())
     assert float((quick.x - plain.x).abs().max()) <= 1e-9
     assert torch.equal(again.x, quick.x)
-    _, accelerated = solve_module._compiled[id(optimizer), True]
-    assert isinstance(accelerated, Accelerated)
-    assert isinstance(accelerated.plain, Certified)
 
 
 COMPARISONS = {

@@ -15,7 +15,6 @@ def kept(tmp_path_factory):
         pytest.skip("no C++ compiler here")
     folder = tmp_path_factory.mktemp("cache")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SUREPROX_NATIVE", "1")
         patch.setenv("SUREPROX_CACHE", str(folder))
         library.forget()
         assert library.library(build=True) is not None, library.native_status()
@@ -26,7 +25,6 @@ def kept(tmp_path_factory):
 @pytest.fixture
 def native(kept, monkeypatch):
     """The kernels are used within the test."""
-    monkeypatch.setenv("SUREPROX_NATIVE", "1")
     monkeypatch.setenv("SUREPROX_CACHE", str(kept))
     library.forget()
     yield kept

@@ -6,12 +6,13 @@ from emulation import emulated_for, emulated_gram_schmidt, pointer
 
 import sureprox as sp
 from sureprox.backends import cuda
-from sureprox.backends.ahead import OneRead, ahead, one_read
-from sureprox.backends.lanczos import block_lanczos, largest_eigenvalue
+from sureprox.backends.ahead import ahead, builds, look, look_ahead
+from sureprox.backends.lanczos import block_lanczos
+from sureprox.backends.lanczos import builds as lanczos_builds
+from sureprox.operations import Operations
 from sureprox.optimizers import FISTA, Certified, GoMathL2O
 from sureprox.problems import LassoFamily
-from sureprox.problems.linear import LinearMap
-from sureprox.problems.stacked import Stacked
+from sureprox.problems.forms import form_of
 
 
 @pytest.fixture(scope="module")
@@ -77,8 +78,9 @@ def test_certified_steps_are_the_same(on_cpu, inner, shift):
     if shift is not None:
         problem = problem.shifted(shift)
     optimizer = Certified(inner())
-    plain, quick = optimizer.stack(problem), one_read(optimizer.stack(problem))
-    assert isinstance(quick, OneRead)
+    assert builds(form_of(problem), [1, 3])
+    plain = optimizer.stack(problem)
+    quick = Certified(optimizer.optimizer, Operations(look=look, ahead=look_ahead)).stack(problem)
     ours = theirs = optimizer.init(problem, x0)
     with torch.no_grad():
         for _ in range(12):
@@ -97,10 +99,9 @@ def test_what_the_kernel_is_not_made_for_stays_as_it_is(on_cpu):
         sp.logistic(A, (b > 0).float(), 0.1),
     ]
     for problem in problems:
-        stack = Stacked(problem, 3)
-        assert one_read(stack) is stack
-    assert isinstance(one_read(Stacked(sp.lasso(A, b, 0.1), 3)), OneRead)
-    assert not isinstance(one_read(Stacked(sp.lasso(A, b, 0.1), 4)), OneRead)
+        assert not builds(form_of(problem), [1, 3])
+    assert len(builds(form_of(sp.lasso(A, b, 0.1)), [1, 3])) == 2
+    assert not builds(form_of(sp.lasso(A, b, 0.1)), [1, 4])
 
 
 def test_compiled_code_can_hold_the_operation():
@@ -129,8 +130,6 @@ def test_largest_eigenvalue_of_an_instance_does_not_depend_on_others(on_cpu, gra
     torch.testing.assert_close(block_lanczos(A, gram_schmidt), alone, rtol=1e-6, atol=0)
 
 
-def test_small_matrices_are_left_to_the_plain_estimate(on_cpu, monkeypatch):
-    """If A'A cannot be had."""
-    monkeypatch.setattr("sureprox.backends.lanczos.can_form", lambda A: False)
-    A = torch.randn(2, 30, 60, device="meta")
-    assert largest_eigenvalue(LinearMap(A), A) is None
+def test_small_matrices_are_left_to_other_estimates(on_cpu):
+    assert lanczos_builds(form_of(sp.lasso(torch.ones(2, 60, 60), torch.ones(2, 60), 0.1)))
+    assert not lanczos_builds(form_of(sp.lasso(torch.ones(2, 30, 60), torch.ones(2, 30), 0.1)))

@@ -1,26 +1,29 @@
 """On a GPU: the kernels against products in double precision, and whole runs that use them against plain ones."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import torch
 
-from sureprox.backends import Accelerated, stepper
+from engines import kernels
+from sureprox.backends import ahead as products
+from sureprox.backends import cuda, judge, normal
 from sureprox.backends.active_sets import active_set
-from sureprox.backends.ahead import OneRead, ahead
-from sureprox.backends.cuda_sure import QuickSure
-from sureprox.backends.judge import QuickStack
+from sureprox.backends.ahead import ahead
+from sureprox.backends.cuda_sure import SureMove
 from sureprox.backends.krylov import gram_schmidt
 from sureprox.backends.lanczos import block_lanczos
 from sureprox.backends.largest import launch_largest
 from sureprox.backends.lasso_polish import points
-from sureprox.backends.normal import NormalLeastSquares, normal_map
+from sureprox.backends.normal import normal_map
 from sureprox.errors import InputError
-from sureprox.fast import plain_steps
 from sureprox.optimizers import FISTA, ISTA, Certified, load
+from sureprox.plan import estimated_step, plan
 from sureprox.polish import Attempt, Candidates
-from sureprox.problems import LassoFamily, LeastSquares, LogisticFamily, lasso
+from sureprox.problems import LassoFamily, LogisticFamily, lasso
 from sureprox.problems.stacked import Stacked
 from sureprox.reference import reference
-from sureprox.solve import _prepared, solve
+from sureprox.solve import solve
 
 pytestmark = [pytest.mark.cuda, pytest.mark.slow, pytest.mark.filterwarnings("ignore:TensorFloat32")]
 SIZES = [(1, 5, 4), (8, 250, 500), (300, 250, 500), (40, 64, 128), (9, 33, 1024), (70_000, 2, 8)]
@@ -84,9 +87,8 @@ def test_largest_eigenvalue_of_small_normal_matrices(batch, m, n):
     torch.testing.assert_close(found.double(), 1.01 * exact, rtol=2e-4, atol=1e-44)
     assert torch.equal(launch_largest(A), found)  # what changes is a race
     torch.testing.assert_close(launch_largest(A[:5].clone()), found[:5], rtol=1e-6, atol=0)
-    f = LeastSquares.trusted(A=A, b=A[:, :, 0].contiguous())
-    with torch.no_grad():
-        assert torch.equal(f.lipschitz(), found)
+    problem = lasso(A[2:].contiguous(), A[2:, :, 0].contiguous(), 0.1)
+    assert torch.equal(estimated_step(problem, kernels(problem)), 1 / found[2:])
 
 
 def test_a_step_size_that_is_none_is_refused():
@@ -107,11 +109,9 @@ def test_the_polish_in_one_kernel(batch, m, n, few):
     given = Attempt(problem, x, problem.to(dtype=torch.float64).select(rows).grad(x), rows)
     with torch.no_grad():
         ours, again = points(given), points(given)
-        with plain_steps():
-            once = given.points()  # and once more, where a coordinate should join that was no candidate
-            g = problem.to(dtype=torch.float64).select(rows).grad(once)
-            plain = Attempt(problem, once, g, rows).points()
-    assert ours is not None
+        once = given.points()  # and once more, where a coordinate should join that was no candidate
+        g = problem.to(dtype=torch.float64).select(rows).grad(once)
+        plain = Attempt(problem, once, g, rows).points()
     torch.testing.assert_close(ours, plain, rtol=1e-8, atol=1e-9)
     assert torch.equal(ours, again)  # what changes is a race
 
@@ -121,11 +121,9 @@ def test_image_and_gradient_from_one_read():
     problem = lasso(drawn(generator, 40, 64, 128), drawn(generator, 40, 64), 0.1)
     x = drawn(generator, 40, 1, 128)
     for moved in (problem, problem.shifted(x[:, 0] + 1)):
-        stack = Stacked(moved, 1)
         with torch.no_grad():
-            ours = stack.look(x)
-            with plain_steps():
-                plain = stack.look(x)
+            ours = Stacked(moved, 1, kernels(moved, certify=True)).look(x)
+            plain = Stacked(moved, 1).look(x)
         for mine, theirs in zip(ours, plain, strict=True):
             close(mine, theirs.double())
 
@@ -140,9 +138,8 @@ def test_certificates_from_one_read(batch, m, n, dtype):
     for matrix in (A, A[0].contiguous()):
         problem = lasso(matrix.to(dtype), b.to(dtype), lam.to(dtype))
         with torch.no_grad():
-            ours, exact = problem.quick_certificate(x), problem.to(dtype=torch.float64).certificate(x)
-            again = problem.quick_certificate(x)
-        assert ours is not None
+            certificate, exact = kernels(problem).certificate, problem.to(dtype=torch.float64).certificate(x)
+            ours, again = certificate(problem, x), certificate(problem, x)
         for name in ("objective", "gap", "kkt", "grad"):
             value = getattr(ours, name)
             torch.testing.assert_close(value, getattr(exact, name), rtol=1e-11, atol=1e-11)
@@ -158,10 +155,7 @@ def test_active_sets_in_one_kernel(batch, m, width):
     g = (A.mT @ (A @ x.unsqueeze(2) - 3 * drawn(generator, batch, m).double().unsqueeze(2))).squeeze(2)
     given = Candidates(A.mT @ A, x, g, lam, -lam * x.sign(), lam, on)
     with torch.no_grad():
-        ours, again = active_set(given), active_set(given)
-        with plain_steps():
-            exact = given.active_set()
-    assert ours is not None
+        ours, again, exact = active_set(given), active_set(given), given.active_set()
     torch.testing.assert_close(ours, exact, rtol=1e-9, atol=1e-9)
     assert torch.equal(ours, again)
 
@@ -172,16 +166,18 @@ def test_recorded_steps_serve_the_next_problem(n):
     family, optimizer = LassoFamily(m=60, n=n, nonzeros=12), load("sure/lasso", "cuda")
     problems = [family.sample(40, generator) for _ in range(2)]
     exact = [reference(problem.to(dtype=torch.float64)).objective for problem in problems]
-    quick, recorded = _prepared(optimizer, True, True, False), []
+    recorded = []
     for place in (0, 1, 0, 1):
-        solution = solve(problems[place], optimizer, compile=True)
+        solution = solve(problems[place], optimizer, engine="kernels")
+        assert solution.engine == "kernels"
         assert bool(solution.converged.all())
         assert bool(((solution.objective - exact[place]) <= 1.01e-6 * exact[place]).all())
-        recorded.append(quick._replay)
+        with plan(problems[place], optimizer, True, "kernels").stepping() as stepping:
+            recorded.append(stepping._replay)
     assert all(replay is recorded[0] for replay in recorded) is (n == 120)
     with torch.no_grad():  # the numbers of a problem may change between two solves
         problems[1].f.b.mul_(2.0)
-    moved = solve(problems[1], optimizer, compile=True)
+    moved = solve(problems[1], optimizer, engine="kernels")
     value = reference(problems[1].to(dtype=torch.float64)).objective
     assert bool(((moved.objective - value).abs() <= 1.01e-6 * value).all())
 
@@ -199,49 +195,77 @@ OPTIMIZERS = {
 }
 
 
+@pytest.mark.parametrize("engine", ["kernels", "compiled"])
 @pytest.mark.parametrize("name", OPTIMIZERS)
-def test_runs_are_the_plain_ones(name):
+def test_runs_are_the_plain_ones(name, engine):
     """50 steps, more than a ring of graphs, then a second problem with another batch size."""
     family = LassoFamily(m=60, n=120, nonzeros=12)
     plain = OPTIMIZERS[name]()
-    quick = Accelerated(plain)
     for batch in (16, 300):
         generator = torch.Generator("cuda").manual_seed(batch)
         problem, x0 = family.sample(batch, generator), family.start(batch, generator)
         options = {"step_size": problem.step_size()}
         draws = [torch.Generator("cuda").manual_seed(5) for _ in range(2)]
-        ours, theirs = (o.init(problem, x0, generator=g, **options) for o, g in zip((quick, plain), draws, strict=True))
-        first = None
-        with torch.no_grad():
-            for _ in range(50):
+        with torch.no_grad(), plan(problem, plain, engine=engine).stepping() as quick:
+            both = zip((quick, plain), draws, strict=True)
+            ours, theirs = (o.init(problem, x0, generator=g, **options) for o, g in both)
+            ours, theirs = quick.step(problem, ours), plain.step(problem, theirs)
+            first = apart(ours.x, theirs.x)  # where no error has had time to grow, and the optimizer not to repair it
+            for _ in range(49):
                 ours, theirs = quick.step(problem, ours), plain.step(problem, theirs)
-                if first is None:  # where no error has had time to grow, and the optimizer not to repair it
-                    first = torch.linalg.vector_norm(ours.x - theirs.x, dim=1) / torch.linalg.vector_norm(
-                        theirs.x, dim=1
-                    )
-        distance = torch.linalg.vector_norm(ours.x - theirs.x, dim=1) / torch.linalg.vector_norm(theirs.x, dim=1)
-        assert float(distance.max()) <= 1e-5
-        assert float(first.max()) <= (1e-3 if "go" in name else 1e-5)  # the network of GO-Math-L2O runs in tf32
+        assert apart(ours.x, theirs.x) <= 1e-5
+        assert first <= (1e-3 if "go" in name else 1e-5)  # the network of GO-Math-L2O runs in tf32
+
+
+def apart(ours: torch.Tensor, theirs: torch.Tensor) -> float:
+    """The largest relative distance of two points of an instance."""
+    distance = torch.linalg.vector_norm(ours - theirs, dim=1) / torch.linalg.vector_norm(theirs, dim=1)
+    return float(distance.max())
 
 
 def test_the_kernels_are_in_use():
     generator = torch.Generator("cuda").manual_seed(0)
     problem = LassoFamily(m=60, n=120, nonzeros=12).sample(16, generator)
     sure = load("sure/lasso", "cuda")
-    assert isinstance(stepper(sure, problem.device, problem.dtype), QuickSure)
-    assert isinstance(Accelerated(sure)._seen(problem).f, NormalLeastSquares)
-    stack = Accelerated(Certified(sure))._seen(problem)
-    assert isinstance(stack, QuickStack)
-    assert isinstance(stack.stack, OneRead)
+    alone, certified = kernels(problem, sure), kernels(problem, sure, certify=True)
+    assert isinstance(alone.move, SureMove)
+    assert alone.gradient is normal.gradient
+    assert (certified.follow, certified.ahead) == (judge.follow, products.look_ahead)
+    assert certified.points is points
 
 
 def test_sure_on_logistic_problems():
     family, generator = LogisticFamily(m=60, n=40, nonzeros=8), torch.Generator("cuda").manual_seed(0)
     problem, x0 = family.sample(16, generator), family.start(16, generator)
     plain = load("sure/logistic", "cuda")
-    quick = Accelerated(plain)
     ours = theirs = plain.init(problem, x0)
-    with torch.no_grad():
+    with torch.no_grad(), plan(problem, plain, engine="kernels").stepping() as quick:
         for _ in range(10):
             ours, theirs = quick.step(problem, ours), plain.step(problem, theirs)
     torch.testing.assert_close(problem.objective(ours.x), problem.objective(theirs.x), rtol=2e-4, atol=0)
+
+
+def test_a_default_solve_runs_plain_while_kernels_are_built_and_with_them_afterwards(tmp_path, monkeypatch):
+    monkeypatch.setenv("SUREPROX_CACHE", str(tmp_path))
+    cuda.kernel.cache_clear()
+    problem = LassoFamily(m=60, n=120, nonzeros=12).sample(16, torch.Generator("cuda").manual_seed(0))
+    first = solve(problem)
+    assert first.engine == "plain"
+    for builder in list(cuda._builders.values()):
+        builder.join(120)
+    second = solve(problem)
+    assert second.engine == "kernels"
+    assert bool(first.converged.all() & second.converged.all())
+    torch.testing.assert_close(first.objective, second.objective, rtol=2e-6, atol=0)
+
+
+def test_two_threads_solve_at_the_same_time():
+    problems = [
+        LassoFamily(m=60, n=120, nonzeros=12).sample(64, torch.Generator("cuda").manual_seed(k)) for k in (1, 2)
+    ]
+    alone = [solve(problem, engine="kernels") for problem in problems]
+    with ThreadPoolExecutor(2) as pool:
+        for _ in range(5):
+            together = list(pool.map(lambda problem: solve(problem, engine="kernels"), problems))
+            for ours, expected in zip(together, alone, strict=True):
+                assert torch.equal(ours.x, expected.x)

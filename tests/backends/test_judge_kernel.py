@@ -7,12 +7,12 @@ import pytest
 import torch
 from emulation import emulated
 
-from sureprox.backends import cuda
-from sureprox.backends.ahead import one_read
-from sureprox.backends.judge import QuickCertified, QuickStack, quick_stack
+from sureprox.backends import ahead, cuda, judge
+from sureprox.backends.gpu_operations import operations
 from sureprox.optimizers import FISTA, ISTA, Certified, Optimizer, Sure
 from sureprox.optimizers.guaranteed import is_check
 from sureprox.problems import LassoFamily, LogisticFamily, lasso
+from sureprox.problems.forms import form_of
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +51,7 @@ def on_cpu(monkeypatch, kernels):
     monkeypatch.setattr(cuda, "kernel", kernel)
     monkeypatch.setattr(cuda, "multiprocessors", lambda device: 132)
     monkeypatch.setattr(cuda, "index", lambda device: 0)
+    monkeypatch.setattr(cuda, "shared_memory", lambda device: 232_448)
     monkeypatch.setattr(cuda, "usable", lambda device, dtype, memory: dtype == torch.float32)
 
 
@@ -81,14 +82,17 @@ def test_every_decision_is_the_plain_one(on_cpu, name, factor, shared):
     if shared:
         problem = lasso(problem.f.A[0], problem.f.b, problem.r.lam)
     inner = OPTIMIZERS[name]()
-    plain, quick = Certified(inner), QuickCertified(inner)
-    stack = quick_stack(one_read(quick.stack(problem)), quick)
-    assert isinstance(stack, QuickStack)
+    plain = Certified(inner)
+    found, _ = operations(form_of(problem), inner, plain)
+    assert found.follow is judge.follow
+    assert (found.ahead is None) == shared
+    quick = Certified(inner, replace(found, move=None))
+    products = Certified(inner, replace(found, move=None, follow=None)).stack(problem)
     state = plain.init(problem, x0, step_size=factor * problem.step_size())
     tracks = set()
     with torch.no_grad():
         for _ in range(40):
-            theirs, ours = plain.advance(stack, state), quick.advance(stack, state)
+            theirs, ours = plain.advance(products, state), quick.advance(products, state)
             for part in ("track", "rejected", "idle"):
                 assert torch.equal(getattr(ours, part), getattr(theirs, part)), part
             for part in ("x", "z", "step_size", "weight", "inner_z", "g"):
@@ -104,19 +108,11 @@ def test_every_decision_is_the_plain_one(on_cpu, name, factor, shared):
     assert len(tracks) >= (1 if name == "fista" else 2)
 
 
-def test_other_problems_are_judged_as_before(on_cpu):
-    generator = torch.Generator().manual_seed(2)
-    quick = QuickCertified(Sure())
-    moved = FAMILY.sample(3, generator).shifted(1.0)
-    logistic = LogisticFamily(m=40, n=12, nonzeros=4).sample(3, generator)
-    for problem in (moved, logistic):
-        stack = quick_stack(one_read(quick.stack(problem)), quick)
-        assert not isinstance(stack, QuickStack)
-        x0 = torch.zeros(3, problem.n)
-        with torch.no_grad():
-            ours, theirs = quick.init(problem, x0), Certified(quick.optimizer).init(problem, x0)
-            for _ in range(5):
-                ours, theirs = quick.step(problem, ours), Certified(quick.optimizer).step(problem, theirs)
-        assert torch.equal(ours.x, theirs.x)
-    plain = Certified(Sure())
-    assert not isinstance(quick_stack(one_read(plain.stack(FAMILY.sample(3, generator))), plain), QuickStack)
+def test_other_problems_are_judged_by_plain_operations(on_cpu):
+    generator, optimizer = torch.Generator().manual_seed(2), Certified(Sure())
+    problem = FAMILY.sample(3, generator)
+    assert judge.builds(form_of(problem), 3, 1)
+    for other in (problem.shifted(1.0), LogisticFamily(m=40, n=12, nonzeros=4).sample(3, generator)):
+        found, _ = operations(form_of(other), optimizer.optimizer, optimizer)
+        assert found.follow is None
+        assert (found.ahead is ahead.look_ahead) == (other.shift is not None)

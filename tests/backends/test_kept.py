@@ -4,11 +4,10 @@ import pytest
 import torch
 
 import sureprox as sp
-from sureprox.backends.accelerated import all_in_kernels, reads_the_problem
-from sureprox.backends.ahead import OneRead
-from sureprox.backends.judge import QuickCertified, QuickStack
-from sureprox.backends.kept import own_copy, taken_over
-from sureprox.optimizers import FISTA
+from sureprox.backends.gpu_operations import all_in_kernels, reads_the_problem
+from sureprox.backends.kept import taken_over
+from sureprox.operations import PLAIN, Operations
+from sureprox.optimizers import FISTA, Certified
 from sureprox.problems import L1, LassoFamily, LeastSquares, Problem
 
 
@@ -55,15 +54,10 @@ def test_other_problems_leave_it_alone(other):
 
 
 def test_a_copy_serves_only_steps_that_read_nothing_made_of_it():
-    given, optimizer = own_lam(problem(1)), QuickCertified(FISTA(restart=True))
-    stack = optimizer.stack(given)
-    of_copies = QuickStack(stack, given.r.lam)  # of b and lam, one for each track
-    of_the_problem = QuickStack(OneRead(stack, given.f), given.r.lam)
-    assert all_in_kernels(optimizer, of_copies)
-    assert not reads_the_problem(optimizer, of_copies)
-    assert reads_the_problem(optimizer, of_the_problem)
-    assert not reads_the_problem(FISTA(), given)
-
-
-def test_nothing_is_kept_on_a_cpu():
-    assert own_copy(own_lam(problem(1))) is None
+    guarantee = Certified(FISTA(restart=True))
+    of_copies = Operations(follow=print)  # products of b and lam, one for each track
+    of_the_problem = Operations(follow=print, ahead=print)
+    assert all_in_kernels(of_copies, guarantee)
+    assert not reads_the_problem(of_copies, guarantee)
+    assert reads_the_problem(of_the_problem, guarantee)
+    assert not reads_the_problem(PLAIN, None)

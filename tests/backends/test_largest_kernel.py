@@ -5,7 +5,9 @@ import torch
 from emulation import emulated_for, pointer, run
 
 from sureprox.backends import cuda
-from sureprox.backends.largest import LONGEST, can_form, launch_largest, shared_memory, threads
+from sureprox.backends.largest import LONGEST, builds, launch_largest, shared_memory, threads
+from sureprox.problems import lasso
+from sureprox.problems.forms import form_of
 from sureprox.problems.spectrum import SAFETY
 
 
@@ -114,6 +116,10 @@ def test_shared_memory_is_what_the_kernel_uses(library):
         assert shared_memory(size) == library((("TILES", tiles),)).small() + 4 * 32 * laid * threads(size)
 
 
-def test_what_it_is_made_for():
-    assert not can_form(torch.zeros(1, LONGEST + 1, LONGEST + 1))
-    assert not can_form(torch.zeros(1, 5, 4))  # not on a GPU
+def test_what_it_is_made_for(monkeypatch):
+    small, large = (form_of(lasso(torch.ones(1, n, n), torch.ones(1, n), 0.1)) for n in (5, LONGEST + 1))
+    assert not builds(small)  # not on a GPU
+    monkeypatch.setattr(cuda, "usable", lambda device, dtype, memory: True)
+    monkeypatch.setattr(cuda, "index", lambda device: 0)
+    assert builds(small)
+    assert not builds(large)

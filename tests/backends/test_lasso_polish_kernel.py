@@ -8,7 +8,7 @@ from emulation import emulated_for, pointer, run
 
 import sureprox as sp
 from sureprox.backends import cuda
-from sureprox.backends.lasso_polish import PIECES, SIDE, gpu_points, launch_polish, shared_memory
+from sureprox.backends.lasso_polish import PIECES, SIDE, launch_polish, points, shared_memory
 from sureprox.polish import Attempt, widths
 
 
@@ -134,13 +134,14 @@ def test_least_squares_without_a_penalty(on_cpu):
     torch.testing.assert_close(launch_polish(A, problem.r.lam, given, 4), exact, rtol=1e-9, atol=1e-11)
 
 
-def test_supports_too_large_for_it_are_left_to_others(on_cpu):
+def test_supports_too_large_for_it_are_left_to_others(on_cpu, monkeypatch):
     """An instance with 150 coordinates in its support beside two with few."""
     given = attempt(250, 300, 0.1, seed=8, rows=[0, 1, 2])
     x = given.x.clone()
     x[1, :150] = 1.0
     given = Attempt(given.problem, x, given.problem.to(dtype=torch.float64).grad(x), given.rows)
-    found = gpu_points(given.problem.f.A, given.problem.r.lam, given, (4, 7))
+    monkeypatch.setattr("sureprox.backends.lasso_polish.sizes", lambda device: [4, 7])
+    found = points(given)
     assert int(widths((x != 0).sum(1), 250, 300)[1]) >= 7 * SIDE
     assert torch.equal(found[1], given.plain()[1])
     torch.testing.assert_close(found[::2], twice(given)[::2], rtol=1e-8, atol=1e-10)

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 import sureprox as sp
+from engines import kernels
 from sureprox.backends import cpu_certificate
-from sureprox.fast import plain_steps
 from sureprox.problems import Problem
 from sureprox.problems.problem import Certificate
 
@@ -29,9 +29,7 @@ def point(batch: int, n: int) -> torch.Tensor:
 
 @torch.no_grad()
 def quick(problem: Problem, x: torch.Tensor) -> Certificate:
-    found = problem.quick_certificate(x)
-    assert found is not None
-    return found
+    return kernels(problem).certificate(problem, x)
 
 
 def check(problem: Problem, x: torch.Tensor) -> None:
@@ -94,8 +92,7 @@ def test_a_solve_uses_it_and_needs_no_copy_of_a_in_float64(monkeypatch):
     assert bool(solution.converged.all())
     assert set(called) == {"certificate_float"}
     monkeypatch.undo()
-    with plain_steps():
-        plain = sp.solve(problem)
+    plain = sp.solve(problem, engine="plain")
     torch.testing.assert_close(solution.objective, plain.objective, rtol=1e-5, atol=0)
 
 
@@ -106,5 +103,4 @@ _call = cpu_certificate.call
     "A", [torch.ones(3, 20), torch.ones(2, 3, 15), torch.ones(2, 20, 16).mT], ids=["shared", "few columns", "strided"]
 )
 def test_what_it_is_not_made_for(A):
-    x = torch.zeros(2, A.shape[-1], dtype=torch.float64)
-    assert cpu_certificate.certificate(A, torch.ones(2, A.shape[-2]), torch.tensor(0.1), x) is None
+    assert kernels(sp.lasso(A, torch.ones(2, A.shape[-2]), 0.1)).certificate is None

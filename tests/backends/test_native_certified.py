@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 import torch
 
+from engines import kernels, walked
 from sureprox.backends import cpu_certified
-from sureprox.fast import plain_steps
 from sureprox.optimizers import FISTA, ISTA, Certified, CertifiedCheap, GoMathL2O, Optimizer, Sure
 from sureprox.optimizers.guaranteed import TRACKS, Track, is_check
 from sureprox.problems import LassoFamily, LogisticFamily
@@ -64,10 +64,8 @@ def test_every_iteration_is_the_plain_one(name, m, n, dtype, factor):
             inner = state.inner
             if inner is not None:
                 inner = optimizer.optimizer.step(problem, inner)
-            ours = cpu_certified.followed(optimizer, stack, state, inner)
-            with plain_steps():
-                theirs = optimizer._followed(stack, state, inner)
-            assert ours is not None
+            ours = cpu_certified.follow(optimizer, stack, state, inner)
+            theirs = optimizer.follow(stack, state, inner)
             assert torch.equal(ours.rejected, theirs.rejected)
             assert torch.equal(ours.idle, theirs.idle)
             assert_same_finder(ours, theirs, TOLERANCE[dtype])
@@ -94,12 +92,8 @@ def test_paths_are_the_plain_ones(kind, shift):
     problem, x0 = sampled(40, 60, torch.float64)
     problem = problem if shift is None else problem.shifted(shift)
     optimizer = kind(FISTA(restart=True))
-    ours = theirs = optimizer.init(problem, x0)
-    with torch.no_grad():
-        for _ in range(60):
-            ours = optimizer.step(problem, ours)
-            with plain_steps():
-                theirs = optimizer.step(problem, theirs)
+    start = optimizer.init(problem, x0)
+    ours, theirs = walked(optimizer, problem, start, 60), walked(optimizer, problem, start, 60, "plain")
     assert float((ours.x - theirs.x).abs().max()) <= 1e-10
     assert torch.equal(ours.track, theirs.track)
 
@@ -116,27 +110,24 @@ def test_products_and_comparison(dtype):
     x, before, momentum = normal(6, 3, 37), normal(6, 3, 23), normal(6, 3)
     with torch.no_grad():
         ours = cpu_certified.ahead(stack, x, before, momentum)
-        with plain_steps():
-            theirs = stack.ahead(x, before, momentum)
+        theirs = stack.ahead(x, before, momentum)
         for mine, other in zip(ours, theirs, strict=True):
             assert float((mine - other).abs().max()) <= TOLERANCE[dtype] * float(other.abs().max())
         start = Stacked(problem, 1)
-        seen = start.look(x[:, :1])
-        with plain_steps():
-            for mine, other in zip(seen, start.look(x[:, :1]), strict=True):
-                assert float((mine - other).abs().max()) <= TOLERANCE[dtype] * float(other.abs().max())
+        seen = cpu_certified.look(start, x[:, :1])
+        for mine, other in zip(seen, start.look(x[:, :1]), strict=True):
+            assert float((mine - other).abs().max()) <= TOLERANCE[dtype] * float(other.abs().max())
         new, base = Points(x, theirs[0]), Points(normal(6, 3, 37), normal(6, 3, 23))
         best, L = Points(x0.unsqueeze(1), normal(6, 1, 23)), problem.lipschitz()
         ours = cpu_certified.compare(stack, new, base, theirs[2], best, L)
-        with plain_steps():
-            theirs = stack.compare(new, base, theirs[2], best, L)
+        theirs = stack.compare(new, base, theirs[2], best, L)
     for part in ("above", "curvature", "move"):
         mine, other = getattr(ours, part), getattr(theirs, part)
         assert float((mine - other).abs().max()) <= 10 * TOLERANCE[dtype] * float(other.abs().max())
 
 
 def test_what_they_are_not_made_for():
-    problem, x0 = sampled(20, 40, torch.float64)
+    problem, _ = sampled(20, 40, torch.float64)
     optimizer = Certified(Sure().double())
     shared = problem.select(torch.tensor([0]))
     others = [
@@ -145,22 +136,17 @@ def test_what_they_are_not_made_for():
         type(shared)(type(shared.f)(shared.f.A[0], problem.f.b[:1]), shared.r),
     ]
     for other in others:
-        state = optimizer.init(other, torch.zeros(other.batch, other.n, dtype=torch.float64))
-        assert cpu_certified.followed(optimizer, optimizer.stack(other), state, state.inner) is None
-    state = optimizer.init(problem, x0)
-    assert cpu_certified.followed(optimizer, optimizer.stack(problem), state, state.inner) is not None
+        assert kernels(other, optimizer).follow is None
+    assert kernels(problem, optimizer).follow is cpu_certified.follow
 
 
 def test_alone_is_as_in_the_batch():
     problem, x0 = sampled(30, 50, torch.float32)
     optimizer = Certified(FISTA(restart=True))
     with torch.no_grad():
-        together = begun = optimizer.init(problem, x0)  # by PyTorch, whose products depend on the batch
-        for _ in range(25):
-            together = optimizer.step(problem, together)
+        begun = optimizer.init(problem, x0)  # by PyTorch, whose products depend on the batch
+        together = walked(optimizer, problem, begun, 25)
         for i in range(problem.batch):
             index = torch.tensor([i])
-            alone = begun.select(index)
-            for _ in range(25):
-                alone = optimizer.step(problem.select(index), alone)
+            alone = walked(optimizer, problem.select(index), begun.select(index), 25)
             assert torch.equal(alone.x[0], together.x[i])

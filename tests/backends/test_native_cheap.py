@@ -5,11 +5,11 @@ import dataclasses
 import pytest
 import torch
 
-from sureprox.backends import cpu_certified
-from sureprox.fast import plain_steps
+from engines import kernels, walked
+from sureprox.backends import cpu, cpu_certified
 from sureprox.optimizers import FISTA, ISTA, CertifiedCheap, GoMathL2O, Sure
+from sureprox.optimizers.base import Seen
 from sureprox.optimizers.cheap import SHARE
-from sureprox.optimizers.known import KnownGradient
 from sureprox.problems import LassoFamily, LogisticFamily
 from sureprox.problems.stacked import Points, Stacked
 
@@ -26,12 +26,10 @@ def sampled(m: int, n: int, dtype: torch.dtype, batch: int = 5):
 
 
 def both(optimizer, problem, state, inner):
-    """A turn by the kernel, None where it does not apply, and by the plain code."""
+    """A turn by the kernel and by the plain code."""
     stack = Stacked(problem, 1)
     base = Points(state.inner.x.unsqueeze(1), state.inner_z.unsqueeze(1))
-    ours = cpu_certified.turned(optimizer, stack, state, base, state.g, inner)
-    with plain_steps():
-        return ours, optimizer._followed(stack, state, base, state.g, inner)
+    return cpu_certified.follow_cheap(stack, state, inner), optimizer.follow(stack, state, base, state.g, inner)
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
@@ -81,8 +79,8 @@ def test_step_and_turn_in_one_kernel_are_the_two(m, n, dtype):
     with torch.no_grad():
         state = optimizer.init(problem, x0)
         for _ in range(SHARE + 2):
-            ours = cpu_certified.whole_turn(optimizer, problem, state)
-            inner = optimizer.optimizer.step(KnownGradient(problem, state.inner.x, state.g[:, 0]), state.inner)
+            ours = cpu_certified.go_math_turn(optimizer, problem, state)
+            inner = cpu.go_math_move(optimizer.optimizer, problem, state.inner, Seen(state.g[:, 0]))
             theirs = both(optimizer, problem, state, inner)[0]
             for mine, other in ((ours, theirs), (ours.inner, theirs.inner), (ours.fista, theirs.fista)):
                 for field in dataclasses.fields(mine):
@@ -91,20 +89,17 @@ def test_step_and_turn_in_one_kernel_are_the_two(m, n, dtype):
                         assert torch.equal(value, getattr(other, field.name)), field.name
             state = ours
         assert state.k == SHARE + 2
-        assert cpu_certified.whole_turn(CertifiedCheap(ISTA()), problem, state) is None
-        assert cpu_certified.whole_turn(optimizer, problem.shifted(1.0), state) is None
+    assert kernels(problem, optimizer).turn is cpu_certified.go_math_turn
+    assert kernels(problem, CertifiedCheap(ISTA())).turn is None
+    assert kernels(problem.shifted(1.0), optimizer).turn is None
 
 
 def test_where_it_applies():
-    problem, x0 = sampled(20, 40, torch.float64)
-    optimizer = CertifiedCheap(ISTA())
-    with torch.no_grad():
-        state = optimizer.init(problem, x0)
-        assert both(optimizer, problem, state, optimizer.optimizer.step(problem, state.inner))[0] is not None
-        logistic = LogisticFamily(m=40, n=20, nonzeros=4).sample(3, torch.Generator(), torch.float64)
-        for other in (problem.shifted(1.0), logistic):
-            state = optimizer.init(other, torch.zeros(other.batch, other.n, dtype=torch.float64))
-            assert both(optimizer, other, state, optimizer.optimizer.step(other, state.inner))[0] is None
+    problem, _ = sampled(20, 40, torch.float64)
+    assert kernels(problem).follow_cheap is cpu_certified.follow_cheap
+    logistic = LogisticFamily(m=40, n=20, nonzeros=4).sample(3, torch.Generator(), torch.float64)
+    for other in (problem.shifted(1.0), logistic):
+        assert kernels(other).follow_cheap is None
 
 
 def test_steps_go_through_the_kernel_until_one_is_given_up(monkeypatch):
@@ -118,10 +113,9 @@ def test_steps_go_through_the_kernel_until_one_is_given_up(monkeypatch):
         state = optimizer.init(problem, x0)
         while not state.any_up:
             assert calls.count("turn_double") == state.k
-            state = optimizer.step(problem, state)
+            state = walked(optimizer, problem, state, 1)
         turns = state.k
-        for _ in range(12):
-            state = optimizer.step(problem, state)
+        state = walked(optimizer, problem, state, 12)
     assert calls.count("turn_double") == turns
     assert bool(state.given_up.any())
 
@@ -131,13 +125,10 @@ def test_alone_is_as_in_the_batch():
     torch.manual_seed(0)
     optimizer = CertifiedCheap(GoMathL2O())
     with torch.no_grad():
-        together = begun = optimizer.init(problem, x0)  # by PyTorch, whose products depend on the batch
-        for _ in range(SHARE + 3):
-            together = optimizer.step(problem, together)
+        begun = optimizer.init(problem, x0)  # by PyTorch, whose products depend on the batch
+        together = walked(optimizer, problem, begun, SHARE + 3)
         for i in range(problem.batch):
             index = torch.tensor([i])
-            alone = begun.select(index)
-            for _ in range(SHARE + 3):
-                alone = optimizer.step(problem.select(index), alone)
+            alone = walked(optimizer, problem.select(index), begun.select(index), SHARE + 3)
             assert torch.equal(alone.x[0], together.x[i])
             assert torch.equal(alone.fista.x[0], together.fista.x[i])

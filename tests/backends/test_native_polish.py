@@ -1,11 +1,13 @@
 """The polish by the kernel of a CPU against the plain one."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 import sureprox as sp
+from engines import kernels
 from sureprox.backends import cpu_polish
-from sureprox.fast import plain_steps
 from sureprox.polish import Attempt
 
 pytestmark = pytest.mark.usefixtures("native")
@@ -29,9 +31,7 @@ def given(problem: sp.Problem, x: torch.Tensor, rows: torch.Tensor) -> Attempt:
 
 
 def ours(made: Attempt) -> torch.Tensor:
-    found = cpu_polish.points(made.problem.f.A, made.problem.r.lam, made)
-    assert found is not None
-    return found
+    return cpu_polish.points(made)
 
 
 def twice(made: Attempt) -> torch.Tensor:
@@ -49,8 +49,7 @@ def test_it_is_the_polish(m, n, ratio, dtype):
     found = ours(made)
     torch.testing.assert_close(found, twice(made), rtol=1e-8, atol=1e-10)
     assert bool((found != made.x).any(1).all())
-    with torch.no_grad():
-        assert torch.equal(made.points(), found)  # it is what a solve uses
+    assert torch.equal(replace(made, operations=kernels(made.problem)).points(), found)  # it is what a solve uses
 
 
 def test_neither_the_neighbours_nor_the_threads_change_a_bit():
@@ -121,8 +120,7 @@ def test_supports_too_large_for_it_are_left_to_others(monkeypatch):
 def test_the_same_answers_as_without_it():
     problem = sp.problems.LassoFamily(m=60, n=200, nonzeros=10).sample(40, torch.Generator().manual_seed(5))
     quick = sp.solve(problem)
-    with plain_steps():
-        plain = sp.solve(problem)
+    plain = sp.solve(problem, engine="plain")
     assert bool(quick.converged.all() & plain.converged.all())
     torch.testing.assert_close(quick.objective, plain.objective, rtol=2e-6, atol=0)
 
@@ -130,7 +128,7 @@ def test_the_same_answers_as_without_it():
 def test_matrices_so_tall_that_their_candidates_take_much_memory(monkeypatch):
     made = attempt(40, 60, 0.1, torch.float32)
     monkeypatch.setattr(cpu_polish, "MOST_ROWS", 39)
-    assert cpu_polish.points(made.problem.f.A, made.problem.r.lam, made) is None
+    assert kernels(made.problem).points is None
 
 
 def test_what_it_is_not_made_for():
@@ -138,6 +136,5 @@ def test_what_it_is_not_made_for():
     shared = sp.lasso(made.problem.f.A[0], made.problem.f.b, 0.1)
     strided = sp.lasso(made.problem.f.A.mT.contiguous().mT, made.problem.f.b, 0.1)
     for problem in (shared, strided, made.problem.shifted(torch.ones(60))):
-        other = given(problem, made.x, made.rows)
-        with torch.no_grad():
-            assert torch.equal(other.points(), other.plain())
+        assert kernels(problem).points is None
+    assert kernels(made.problem).points is cpu_polish.points

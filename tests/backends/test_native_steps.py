@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 
 import sureprox as sp
+from engines import kernels, walked
 from helpers import normal, random_problem
-from sureprox.backends import cpu
-from sureprox.fast import plain_steps
+from sureprox.backends import cpu, cpu_sure
+from sureprox.operations import PLAIN
 from sureprox.optimizers import FISTA, L2ODM, L2OPA, Certified, GoMathL2O, RNNProp, Sure
-from sureprox.optimizers.observed import observed_step
 from sureprox.problems import L1, LassoFamily, LeastSquares, Problem, Zero
 
 pytestmark = pytest.mark.usefixtures("native")
@@ -63,17 +63,6 @@ def assert_close(ours, plain, rtol: float) -> None:
         assert float((ours[name] - value).abs().max()) <= rtol * scale, name
 
 
-@torch.no_grad()
-def walked(optimizer, problem, state, steps: int, plain: bool = False):
-    for _ in range(steps):
-        if plain:
-            with plain_steps():
-                state = optimizer.step(problem, state)
-        else:
-            state = optimizer.step(problem, state)
-    return state
-
-
 def lasso(batch: int, m: int, n: int, seed: int, dtype: torch.dtype = torch.float64) -> tuple[Problem, Tensor]:
     problem = random_problem("lasso", batch, m, n, seed=seed).to(dtype=dtype)
     return problem, normal(batch, n, seed=seed + 5, dtype=dtype)
@@ -86,7 +75,7 @@ def test_three_steps_are_the_plain_ones_in_every_field(name, dtype, rtol):
     optimizer = made(name)
     with torch.no_grad():
         start = optimizer.init(problem, x0)
-    assert_close(walked(optimizer, problem, start, 3), walked(optimizer, problem, start, 3, plain=True), rtol)
+    assert_close(walked(optimizer, problem, start, 3), walked(optimizer, problem, start, 3, "plain"), rtol)
 
 
 @pytest.mark.parametrize("name", ["go 0", "sure", "sure light", "pa"])
@@ -96,7 +85,7 @@ def test_every_size(name, m, n):
     optimizer = made(name)
     with torch.no_grad():
         start = optimizer.init(problem, x0)
-    assert_close(walked(optimizer, problem, start, 2), walked(optimizer, problem, start, 2, plain=True), 1e-11)
+    assert_close(walked(optimizer, problem, start, 2), walked(optimizer, problem, start, 2, "plain"), 1e-11)
 
 
 @pytest.mark.parametrize("name", ["go 0", "sure conjugate", "sure light"])
@@ -109,7 +98,7 @@ def test_every_kind_of_problem(name):
         optimizer = made(name)
         with torch.no_grad():
             start = optimizer.init(case, x0)
-        assert_close(walked(optimizer, case, start, 3), walked(optimizer, case, start, 3, plain=True), 1e-11)
+        assert_close(walked(optimizer, case, start, 3), walked(optimizer, case, start, 3, "plain"), 1e-11)
 
 
 def test_what_has_no_kernel_takes_the_plain_step():
@@ -122,11 +111,15 @@ def test_what_has_no_kernel_takes_the_plain_step():
 
     custom = Problem(problem.f, Doubled(problem.r.lam))
     optimizer = made("go 0")
-    with torch.no_grad():
-        assert cpu.go_math_step(optimizer, problem, optimizer.init(problem, x0)) is not None
-        assert cpu.go_math_step(optimizer, custom, optimizer.init(custom, x0)) is None
-        assert cpu.go_math_step(optimizer, tiny, optimizer.init(tiny, start)) is None
-    with_gradient = optimizer.step(problem, optimizer.init(problem, x0))
+    assert kernels(problem, optimizer).step is cpu.go_math_move
+    assert kernels(custom, optimizer).step is None
+    assert kernels(custom, optimizer).move is not cpu.go_math_move
+    assert kernels(tiny, optimizer) == PLAIN
+    begun = optimizer.init(custom, x0).detach()
+    assert_close(walked(optimizer, custom, begun, 2), walked(optimizer, custom, begun, 2, "plain"), 1e-11)
+    begun = optimizer.init(tiny, start).detach()
+    assert torch.equal(walked(optimizer, tiny, begun, 1).x, walked(optimizer, tiny, begun, 1, "plain").x)
+    with_gradient = next(sp.iterate(problem, optimizer, optimizer.init(problem, x0), 1))
     assert with_gradient.x.requires_grad
 
 
@@ -174,7 +167,7 @@ def test_memory_that_is_not_a_number_or_huge_gives_what_the_plain_step_gives():
     h[0, 3, 2], c[1, 80, 1] = torch.nan, 1e30
     h[1, 100] = 1e4
     state = dataclasses.replace(start, h=h, c=c)
-    ours, plain = walked(optimizer, problem, state, 1), walked(optimizer, problem, state, 1, plain=True)
+    ours, plain = walked(optimizer, problem, state, 1), walked(optimizer, problem, state, 1, "plain")
     torch.testing.assert_close(ours.x, plain.x, rtol=1e-5, atol=1e-6, equal_nan=True)
     assert int(torch.isnan(ours.x).sum()) == 1
 
@@ -187,39 +180,35 @@ def test_fifty_iterations_of_the_papers_problems_in_float32(name):
     optimizer = sp.load(name) if "/" in name else OPTIMIZERS[name][0](**OPTIMIZERS[name][1])
     with torch.no_grad():
         start = optimizer.init(problem, x0)
-    ours, plain = walked(optimizer, problem, start, 50), walked(optimizer, problem, start, 50, plain=True)
+    ours, plain = walked(optimizer, problem, start, 50), walked(optimizer, problem, start, 50, "plain")
     assert float((ours.x - plain.x).norm() / plain.x.norm()) <= 1e-5
     solution = sp.solve(problem, optimizer, x0, certify=False)
-    with plain_steps():
-        reference = sp.solve(problem, FISTA(restart=True), x0, tol=1e-9)
+    reference = sp.solve(problem, FISTA(restart=True), x0, tol=1e-9, engine="plain")
     assert bool(((solution.objective - reference.objective) <= 1e-6 * reference.objective).all())
 
 
 @pytest.mark.parametrize("name", ["go 0", "sure light"])
-def test_certified_and_observed_steps_go_through_the_kernels(name, monkeypatch):
+def test_certified_steps_go_through_the_kernels(name, monkeypatch):
     problem, x0 = lasso(3, 13, 75, 5)
-    calls = []
-    monkeypatch.setattr(cpu, "call", lambda kernel, *rest, **more: (calls.append(kernel), real(kernel, *rest, **more)))
-    monkeypatch.setattr("sureprox.backends.cpu_sure.call", cpu.call)
+    calls, real = [], cpu.call
+
+    def call(kernel, *rest, **more):
+        calls.append(kernel)
+        real(kernel, *rest, **more)
+
+    for module in (cpu, cpu_sure):
+        monkeypatch.setattr(module, "call", call)
     certified = Certified(made(name))
     with torch.no_grad():
         start = certified.init(problem, x0)
     ours = walked(certified, problem, start, 20)
     assert len(calls) == 20
-    torch.testing.assert_close(ours.x, walked(certified, problem, start, 20, plain=True).x, rtol=1e-9, atol=1e-9)
-    with torch.no_grad():
-        objective, after = observed_step(certified.optimizer, problem, start.inner)
-    assert len(calls) == 21
-    torch.testing.assert_close(objective, problem.objective(start.inner.x))
-    assert_close(after, walked(certified.optimizer, problem, start.inner, 1, plain=True), 1e-11)
+    torch.testing.assert_close(ours.x, walked(certified, problem, start, 20, "plain").x, rtol=1e-9, atol=1e-9)
 
 
-real = cpu.call
-
-
-def test_the_one_read_gradient():
+def test_the_gradient_from_one_read():
     for m, n in ((1, 16), (4, 31), (5, 32), (33, 100)):
         problem, x = lasso(3, m, n, m)
-        ours = cpu.one_read_gradient(problem.shifted(0.2), x)
+        ours = kernels(problem.shifted(0.2)).gradient(problem.shifted(0.2), x)
         torch.testing.assert_close(ours, problem.grad(x + 0.2), rtol=1e-12, atol=1e-12)
-    assert cpu.one_read_gradient(random_problem("logistic", 2, 5, 40), normal(2, 40)) is None
+    assert kernels(random_problem("logistic", 2, 5, 40)).gradient is None

@@ -1,12 +1,15 @@
 """normal.cu against two products with A, run on a CPU lane by lane (see emulate.h), with what is built on it."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from emulation import emulated_for, pointer
 
 from sureprox.backends import cuda, normal
-from sureprox.backends.normal import NormalLeastSquares, faster, normal_map
+from sureprox.backends.normal import normal_map
 from sureprox.problems import L1, LeastSquares, Problem
+from sureprox.problems.forms import form_of
 
 
 @pytest.fixture(scope="module")
@@ -67,11 +70,12 @@ def on_cpu(monkeypatch, kernels):
 
 def test_value_and_gradient_with_their_derivatives(on_cpu):
     A, x, b = instances(3, 20, 40)
-    ours = NormalLeastSquares.trusted(A=A, b=b)
+    problem = Problem(LeastSquares.trusted(A=A, b=b), L1.trusted(lam=torch.tensor(0.1)))
     exact = LeastSquares.trusted(A=A.double(), b=b.double())
     x = x.requires_grad_()
     x64 = x.detach().double().requires_grad_()
-    value, gradient = ours.value_and_grad(x)
+    value, gradient = normal.observe(problem, x)
+    assert torch.equal(normal.gradient(problem, x), gradient)
     value64, gradient64 = exact.value_and_grad(x64)
     torch.testing.assert_close(value.double(), value64, rtol=1e-5, atol=0)
     torch.testing.assert_close(gradient.double(), gradient64, rtol=1e-4, atol=1e-4)
@@ -79,8 +83,6 @@ def test_value_and_gradient_with_their_derivatives(on_cpu):
     back = torch.autograd.grad((u * gradient).sum() + (w * value).sum(), x)[0]
     back64 = torch.autograd.grad((u.double() * gradient64).sum() + (w.double() * value64).sum(), x64)[0]
     torch.testing.assert_close(back.double(), back64, rtol=1e-4, atol=1e-3)
-    step = torch.full((3, 1), 0.01)
-    torch.testing.assert_close(ours.gradient_step(x, step).double(), x64 - 0.01 * gradient64, rtol=1e-5, atol=1e-5)
 
 
 def test_only_dense_float32_least_squares_with_own_matrices_is_replaced(on_cpu):
@@ -90,11 +92,9 @@ def test_only_dense_float32_least_squares_with_own_matrices_is_replaced(on_cpu):
     def problem(A, b):
         return Problem(LeastSquares.trusted(A=A, b=b), L1.trusted(lam=lam.to(A.dtype)))
 
-    quick = faster(problem(A, b))
-    assert isinstance(quick.f, NormalLeastSquares)
-    assert all(mine is other for mine, other in zip(quick.tensors(), (A, b, lam), strict=True))
+    assert normal.builds(form_of(problem(A, b)))
     for other in (problem(A[0], b), problem(A.double(), b.double()), problem(A[:, :, :39].contiguous(), b)):
-        assert faster(other) is other
+        assert not normal.builds(form_of(other))
 
 
 def test_small_batches_are_cut_finer_so_that_the_device_is_filled(on_cpu):
@@ -119,9 +119,8 @@ def test_numbers_that_do_not_start_at_a_multiple_of_16_bytes(on_cpu):
     assert moved.data_ptr() % 16
     for mine, other in zip(normal_map(A, moved, b, True), normal_map(A, x, b, True), strict=True):
         assert torch.equal(mine, other)
-    skewed = torch.cat([torch.zeros(1), A.reshape(-1)])[1:].view_as(A)
-    problem = Problem(LeastSquares.trusted(A=skewed, b=b), L1.trusted(lam=torch.tensor(0.1)))
-    assert faster(problem) is problem
+    form = form_of(Problem(LeastSquares.trusted(A=A, b=b), L1.trusted(lam=torch.tensor(0.1))))
+    assert not normal.builds(replace(form, contiguous=False))
 
 
 def test_compiled_code_can_hold_the_operation():

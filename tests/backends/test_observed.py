@@ -8,7 +8,7 @@ import sureprox as sp
 from helpers import relative_error
 from optimizer_cases import FAMILIES, calm, seeded, small_problem, start_point, tensors
 from sureprox.optimizers import FISTA
-from sureprox.optimizers.observed import ObservedProblem, observed_step
+from sureprox.optimizers.base import observed_step
 from training_cases import LSTM_KINDS, network
 
 
@@ -66,16 +66,6 @@ def test_observed_step_saves_a_product_with_A(kind, family):
     with Products(problem.f.A) as together:
         observed_step(optimizer, problem, state)
     assert (apart.count, together.count) == (3, 2)
-
-
-def test_an_observed_problem_is_the_problem():
-    problem = small_problem("logistic").shifted(2.0)
-    observed, x = ObservedProblem(problem), start_point()
-    assert observed.noted is None
-    assert torch.allclose(observed.grad(x), problem.grad(x), rtol=1e-13)
-    assert torch.equal(observed.objective(x), problem.objective(x))
-    assert torch.equal(observed.prox(x, 0.3 * torch.ones_like(x)), problem.prox(x, 0.3 * torch.ones_like(x)))
-    assert (observed.batch, observed.n) == (problem.batch, problem.n)
 
 
 def test_an_optimizer_that_looks_elsewhere_is_refused():

@@ -71,4 +71,9 @@ def test_dependent_columns_give_what_is_not_a_number(on_cpu):
 
 def test_it_fits_into_shared_memory():
     assert shared_memory(WIDEST) <= 227 * 1024
-    assert active_set(drawn(1, 4, 3, seed=1)) is None  # not on a GPU
+
+
+def test_too_many_candidates_go_the_plain_way(on_cpu, monkeypatch):
+    given = drawn(2, 60, 20, seed=3)
+    monkeypatch.setattr("sureprox.backends.active_sets.WIDEST", 19)
+    assert torch.equal(active_set(given), given.active_set())

@@ -8,16 +8,15 @@ import torch
 from emulation import emulated_for
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from sureprox.backends import cuda, cuda_sure, stepper
+from sureprox.backends import cuda, cuda_sure
 from sureprox.backends.accelerated import copy_over, shortcuts
-from sureprox.backends.cuda_sure import QuickSure, can_fuse_sure, fused_sure
+from sureprox.backends.cuda_sure import SureMove, builds
 from sureprox.backends.structure import bare, structure, tensors
-from sureprox.fast import plain_steps
+from sureprox.operations import Operations
 from sureprox.optimizers import Certified, GoMathL2O, Sure
-from sureprox.optimizers.known import KnownGradient
+from sureprox.optimizers.base import Seen, stepped
 from sureprox.problems import LassoFamily, LogisticFamily, Problem, WeightedL1, lasso
-
-CPU = torch.device("cpu")
+from sureprox.problems.forms import form_of
 
 
 @pytest.fixture(scope="module")
@@ -85,18 +84,17 @@ def test_every_field_after_a_step_is_that_of_the_plain_step(launches, coordinate
     """From every state of a run, the next one by the kernel and by the plain code in double precision: the kernel is
     about as exact as the plain code in float32."""
     optimizer = lively(coordinate, conjugate)
-    quick, exact = fused_sure(optimizer), lively(coordinate, conjugate).double()
+    quick, exact = SureMove(optimizer), lively(coordinate, conjugate).double()
     generator = torch.Generator().manual_seed(1)
     problem, x0 = family.sample(3, generator), family.start(3, generator) + offset
     state = optimizer.init(problem, x0)
     double = problem.to(dtype=torch.float64)
-    with torch.no_grad(), plain_steps():
+    with torch.no_grad():
         for number in range(8):
             g = problem.grad(state.x)
-            ours = quick.step(KnownGradient(problem, state.x, g), state)
-            twin = in_double(state)
-            theirs = exact.step(KnownGradient(double, twin.x, g.double()), twin)
-            single = optimizer.step(KnownGradient(problem, state.x, g), state)
+            ours = quick(optimizer, problem, state, Seen(g))
+            theirs = exact.move(double, in_double(state), Seen(g.double()))
+            single = optimizer.move(problem, state, Seen(g))
             assert ours.k == theirs.k == number + 1
             for f in fields(ours):
                 mine, other = getattr(ours, f.name), getattr(theirs, f.name)
@@ -116,10 +114,10 @@ def test_one_lam_or_one_for_each(launches, lam):
     problem = lasso(A, b, torch.tensor(lam))
     optimizer = Sure()
     ours = theirs = optimizer.init(problem, torch.zeros(3, 20))
-    quick = stepper(optimizer, CPU, torch.float32)
+    quick = Operations(move=SureMove(optimizer))
     with torch.no_grad():
         for _ in range(10):
-            ours, theirs = quick.step(problem, ours), optimizer.step(problem, theirs)
+            ours, theirs = stepped(optimizer, problem, ours, quick), optimizer.step(problem, theirs)
     torch.testing.assert_close(ours.x, theirs.x, rtol=1e-4, atol=1e-5)
 
 
@@ -128,9 +126,7 @@ def test_certified_runs_are_the_same(launches, coordinate, conjugate):
     family, generator = LassoFamily(m=20, n=40, nonzeros=5), torch.Generator().manual_seed(1)
     problem, x0 = family.sample(3, generator), family.start(3, generator)
     plain = Certified(Sure(coordinate=coordinate, conjugate=conjugate))
-    inner = stepper(plain.optimizer, CPU, torch.float32)
-    assert isinstance(inner, QuickSure)
-    quick = Certified(inner)
+    quick = Certified(plain.optimizer, Operations(move=SureMove(plain.optimizer)))
     state = plain.init(problem, x0)
     with torch.no_grad():
         for _ in range(10):  # each from the same state: untrained weights may amplify rounding without limit
@@ -147,36 +143,26 @@ def test_nan_is_seen_and_stays_in_its_instance(launches, coordinate, where):
     problem, x0 = family.sample(3, generator), family.start(3, generator)
     state = optimizer.init(problem, x0)
     g = problem.grad(x0).clone()
-    quick = fused_sure(optimizer)
+    quick = SureMove(optimizer)
     with torch.no_grad():
-        clean = quick.step(KnownGradient(problem, state.x, g), state)
+        clean = quick(optimizer, problem, state, Seen(g))
         broken = state.x.clone()
         (broken if where == "x" else g)[1, 7] = torch.nan
-        after = quick.step(KnownGradient(problem, broken, g), replace(state, x=broken))
+        after = quick(optimizer, problem, replace(state, x=broken), Seen(g))
     assert bool(torch.isnan(after.x[1, 7]))
     assert torch.equal(after.x[[0, 2]], clean.x[[0, 2]])
 
 
-def test_other_penalties_and_moved_problems_take_the_plain_step(launches):
-    family, generator = LassoFamily(m=20, n=40, nonzeros=5), torch.Generator().manual_seed(1)
-    problem, x0 = family.sample(3, generator), family.start(3, generator)
-    optimizer = Sure(coordinate=0)
-    quick = fused_sure(optimizer)
-    for other in (problem.shifted(1.0), Problem(problem.f, WeightedL1(torch.full((40,), 0.1)))):
-        state = optimizer.init(other, x0)
-        with torch.no_grad():
-            assert torch.equal(quick.step(other, state).x, optimizer.step(other, state).x)
-    assert launches == []
-
-
 def test_what_the_kernel_is_not_made_for(launches):
-    assert can_fuse_sure(Sure(), CPU, torch.float32)
-    assert can_fuse_sure(Sure(coordinate=0), CPU, torch.float32)
-    assert not can_fuse_sure(Sure(), CPU, torch.float64)
-    assert not can_fuse_sure(Sure().double(), CPU, torch.float32)
-    assert not can_fuse_sure(GoMathL2O(), CPU, torch.float32)
-    assert not can_fuse_sure(Sure(coordinate=4), CPU, torch.float32)
-    assert not can_fuse_sure(fused_sure(Sure()), CPU, torch.float32)
+    problem = LassoFamily(m=20, n=40, nonzeros=5).sample(3, torch.Generator().manual_seed(1))
+    form = form_of(problem)
+    assert builds(form, Sure())
+    assert builds(form, Sure(coordinate=0))
+    for other in (problem.shifted(1.0), Problem(problem.f, WeightedL1(torch.full((40,), 0.1)))):
+        assert not builds(form_of(other), Sure())
+    assert not builds(form_of(problem.to(dtype=torch.float64)), Sure())
+    for other in (Sure().double(), GoMathL2O(), Sure(coordinate=4)):
+        assert not builds(form, other)
 
 
 def test_compiled_code_knows_the_shapes(launches):
@@ -184,11 +170,11 @@ def test_compiled_code_knows_the_shapes(launches):
     family, generator = LassoFamily(m=20, n=40, nonzeros=5), torch.Generator().manual_seed(1)
     problem, x0 = family.sample(3, generator), family.start(3, generator)
     for coordinate, conjugate in ((8, False), (0, True), (8, True)):
-        optimizer = fused_sure(Sure(coordinate=coordinate, conjugate=conjugate))
+        optimizer = Sure(coordinate=coordinate, conjugate=conjugate)
         state = optimizer.init(problem, x0)
         memory = cuda_sure.COORDINATE if coordinate else ()
         names = ("step_size", *cuda_sure.VECTORS, *cuda_sure.NUMBERS, *cuda_sure.INSTANCE, *memory)
-        given = [problem.grad(x0), problem.r.lam, [getattr(state, name) for name in names], optimizer.packed]
+        given = [problem.grad(x0), problem.r.lam, [getattr(state, name) for name in names], SureMove(optimizer).packed]
         made = cuda_sure.sure_step(*given)
         with FakeTensorMode() as mode:
             told = cuda_sure.sure_step(*torch.utils._pytree.tree_map(mode.from_tensor, given))
@@ -200,8 +186,9 @@ def test_the_step_that_closes_a_ring_writes_where_it_began(launches, coordinate,
     """Four steps as `Replay` records them: the last one's results lie in the first state, and little is copied."""
     family, generator = LassoFamily(m=20, n=40, nonzeros=5), torch.Generator().manual_seed(1)
     problem, x0 = family.sample(3, generator), family.start(3, generator)
-    quick = fused_sure(lively(coordinate, conjugate))
-    state = quick.init(problem, x0)
+    optimizer = lively(coordinate, conjugate)
+    quick = Operations(move=SureMove(optimizer))
+    state = optimizer.init(problem, x0)
     shape = structure(state)
     first = tuple(value.contiguous().clone() for value in tensors(state, shape))
     states, made = [first], cuda.Results({})
@@ -209,10 +196,10 @@ def test_the_step_that_closes_a_ring_writes_where_it_began(launches, coordinate,
         for place in range(4):
             given = shortcuts(first, states, made) if place == 3 else {}
             with cuda.results(given) as made:
-                after = tensors(quick.step(problem, bare(shape, iter(states[place]))), shape)
+                after = tensors(stepped(optimizer, problem, bare(shape, iter(states[place])), quick), shape)
             states.append(after)
         for _ in range(4):
-            state = quick.step(problem, state)
+            state = stepped(optimizer, problem, state, quick)
     names = [name for name, kind in shape.fields if kind == "tensor"]
     apart = {name for name, a, b in zip(names, first, after, strict=True) if a.data_ptr() != b.data_ptr()}
     assert apart == (set() if conjugate else {"x_before", "g_before"})  # this g comes from the plain gradient

@@ -11,7 +11,7 @@ import sureprox as sp
 from helpers import autoregressive, normal, random_problem, refused, with_ratio
 from optimizer_cases import calm, gap, path, small_problem, start_point, states
 from sureprox.optimizers import FISTA, Sure, sure
-from sureprox.optimizers.observed import observed_step
+from sureprox.optimizers.base import observed_step
 from sureprox.problems import LassoFamily, Penalty, Problem, Zero
 from sureprox.problems.smooth import LeastSquares
 

@@ -55,12 +55,12 @@ def _moves(form: Form, optimizer: Optimizer[Any], guarantee: Certified | None) -
         return found, builds
     first = int(not guarantee.own)
     points = guarantee.count + first
-    products = ahead.builds(form, sorted({1, points}))
-    if not products:
-        return found, builds
-    found, builds = replace(found, look=ahead.look, ahead=ahead.look_ahead), [*builds, *products]
-    wanted = judge.builds(form, points, first)
-    return (replace(found, follow=judge.follow), [*builds, *wanted]) if wanted else (found, builds)
+    products, decisions = ahead.builds(form, sorted({1, points})), judge.builds(form, points, first)
+    if products:
+        found = replace(found, look=ahead.look, ahead=ahead.look_ahead)
+    if decisions:
+        found = replace(found, follow=judge.follow)
+    return found, [*builds, *products, *decisions]
 
 
 def _estimates(form: Form) -> list[tuple[list[cuda.Build], dict[str, Any]]]:
@@ -75,9 +75,15 @@ def _estimates(form: Form) -> list[tuple[list[cuda.Build], dict[str, Any]]]:
     return []
 
 
-def nothing_else(operations: Operations, guarantee: Certified | None) -> bool:
-    """Whether a step is these kernels alone, which read the tensors of the problem and nothing made of them before."""
+def all_in_kernels(operations: Operations, guarantee: Certified | None) -> bool:
+    """Whether a step is a few kernels of this package and products with A, so that there is nothing to compile."""
     own = isinstance(operations.move, cuda_sure.SureMove)
     if guarantee is None:
         return own and operations.gradient is not None
     return operations.follow is not None and (own or guarantee.own)
+
+
+def reads_the_problem(operations: Operations, guarantee: Certified | None) -> bool:
+    """Whether such a step reads the tensors of the problem itself, and nothing that was made of them before."""
+    products = operations.gradient if guarantee is None else operations.ahead
+    return products is not None and all_in_kernels(operations, guarantee)
