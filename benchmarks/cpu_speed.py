@@ -23,8 +23,8 @@ import torch
 
 import sureprox as sp
 from sureprox.backends import native_status
-from sureprox.backends.cpu import one_read_gradient
-from sureprox.evaluation.speed import Plain
+from sureprox.backends.cpu import gradient
+from sureprox.backends.library import library
 from sureprox.optimizers import ISTA, Certified, Optimizer, Sure
 from sureprox.optimizers.base import State
 from sureprox.problems import LassoFamily, LeastSquares, Problem
@@ -75,8 +75,7 @@ class OneReadISTA(ISTA):
     """ISTA on the one-read gradient."""
 
     def step(self, problem: Problem, state: State) -> State:
-        step, g = state.step_size.unsqueeze(1), one_read_gradient(problem, state.x)
-        assert g is not None, native_status()
+        step, g = state.step_size.unsqueeze(1), gradient(problem, state.x)
         return replace(state, x=problem.prox(torch.addcmul(state.x, step, g, value=-1), step), k=state.k + 1)
 
 
@@ -100,8 +99,13 @@ def times(batch: int, steps: int, rounds: int, dtype: torch.dtype) -> dict[str, 
     }
     modes["certified GO-Math-L2O"] = Certified(learned["GO-Math-L2O"])
     modes["certified Sure light"] = Certified(learned["Sure light"])
-    plain = {f"{name}, plain": Plain(optimizer) for name, optimizer in learned.items()}
-    runs = {name: stepper(problem, optimizer, x0) for name, optimizer in (modes | plain).items()}
+    plain = {f"{name}, plain": optimizer for name, optimizer in learned.items()}
+    by_hand = {*plain, "ISTA"}  # without kernels
+    assert library(build=True) is not None, native_status()
+    runs = {
+        name: stepper(problem, optimizer, x0, "plain" if name in by_hand else "kernels")
+        for name, optimizer in (modes | plain).items()
+    }
     best = dict.fromkeys(runs, float("inf"))
     for turn in range(rounds):
         for name, run in runs.items():
@@ -113,12 +117,12 @@ def times(batch: int, steps: int, rounds: int, dtype: torch.dtype) -> dict[str, 
     return best
 
 
-def stepper(problem: Problem, optimizer: Optimizer[Any], x0: torch.Tensor) -> Callable[[int], None]:
+def stepper(problem: Problem, optimizer: Optimizer[Any], x0: torch.Tensor, engine: str) -> Callable[[int], None]:
     """A function that takes that many steps from the state after three."""
-    *_, state = sp.iterate(problem, optimizer, optimizer.init(problem, x0), 3)
+    *_, state = sp.iterate(problem, optimizer, optimizer.init(problem, x0), 3, engine=engine)
 
     def run(steps: int) -> None:
-        for _ in sp.iterate(problem, optimizer, state, steps):
+        for _ in sp.iterate(problem, optimizer, state, steps, engine=engine):
             pass
 
     return run

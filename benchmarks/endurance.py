@@ -26,6 +26,7 @@ from typing import Any
 import torch
 
 import sureprox as sp
+import sureprox.plan as plans
 from sureprox.optimizers import FISTA, ISTA
 from sureprox.problems import Problem
 
@@ -96,7 +97,7 @@ def sample(began: float, answers: str) -> Sample:
         "objects": len(objects),
         "tensors": sum(issubclass(type(item), torch.Tensor) for item in objects),
         "loaded": module._loaded.cache_info().currsize,
-        "compiled": len(module._compiled),
+        "idle": len(plans._idle),
         "answers": answers,
     }
 
@@ -139,7 +140,7 @@ def judged(samples: list[Sample]) -> dict[str, Any]:
             "first_third": first, "last_third": final, "most": max(row[name] for row in samples),
             "change": final / first - 1, "slope_per_hour": slope,
         }  # fmt: skip
-    found["caches"] = {name: sorted({row[name] for row in late}) for name in ("loaded", "compiled")}
+    found["caches"] = {name: sorted({row[name] for row in late}) for name in ("loaded", "idle")}
     found["answers"] = {
         "compared": len(samples),
         "different": sum(row["answers"] != samples[0]["answers"] for row in samples),

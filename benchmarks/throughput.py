@@ -26,9 +26,9 @@ import torch
 from torch import Tensor
 
 import sureprox as sp
-from sureprox.backends import Accelerated
 from sureprox.evaluation.speed import FAST, wait
 from sureprox.optimizers import FISTA, Optimizer
+from sureprox.plan import plan
 from sureprox.problems import LassoFamily, Problem
 
 from _record import write_record
@@ -150,11 +150,11 @@ def main() -> None:
     problem, x0 = family.sample(options.batch, generator), family.start(options.batch, generator)
     exact = problem.to(dtype=torch.float64)
     best = sp.reference(exact).objective
-    compiled = device.type == "cuda"
     numbers: dict[str, Any] = {"alone": {}, "solve": {}}
     for name in ("fista-restart", "go-math-l2o", "sure", "sure-light", "certified sure"):
         optimizer = FAST[name](device)
-        numbers["alone"][name] = alone(Accelerated(optimizer) if compiled else optimizer, problem, exact, x0, best)
+        with plan(problem, optimizer, wait=True).stepping() as stepping:
+            numbers["alone"][name] = alone(stepping, problem, exact, x0, best)
         print("alone", name, numbers["alone"][name], flush=True)
     cases: dict[str, tuple[Any, bool, dict[str, Any]]] = {  # whether from zero
         "default": (None, True, {}),
@@ -168,9 +168,10 @@ def main() -> None:
 
         def work(given: tuple[Problem, Tensor], optimizer: Any = optimizer, more: dict[str, Any] = arguments) -> None:
             start = None if from_zero else given[1]  # noqa: B023
-            solutions.append(sp.solve(given[0], optimizer, start, tol=LEVEL, compile=compiled, **more))  # noqa: B023
+            solutions.append(sp.solve(given[0], optimizer, start, tol=LEVEL, **more))  # noqa: B023
 
         first = seconds(partial(work, (problem, x0)), device)
+        sp.solve(problem, optimizer, None if from_zero else x0, tol=LEVEL, engine="kernels", **arguments)  # builds them
         times = [seconds(partial(work, given), device) for given in fresh]  # each of problems never seen before
         numbers["solve"][name] = {
             "seconds": median(times),

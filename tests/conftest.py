@@ -1,4 +1,7 @@
-"""Set up before sureprox is imported: shapes checked in every call, one thread, plain steps, warnings are errors."""
+"""Set up before sureprox is imported: shapes checked in every call, one thread, warnings are errors.
+
+Tests run what users run: the kernels are built before the first test, and engine "auto" takes them.
+"""
 
 import os
 import sys
@@ -6,7 +9,6 @@ import warnings
 from pathlib import Path
 
 os.environ["SUREPROX_CHECK_SHAPES"] = "1"
-
 
 import jaxtyping
 
@@ -24,6 +26,14 @@ hypothesis.settings.register_profile("ci", deadline=None, max_examples=40, deran
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 GOLDEN = Path(__file__).resolve().parents[2] / "shared" / "golden"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Build the kernels once, in the process that starts the others."""
+    if not hasattr(config, "workerinput") and os.environ.get("SUREPROX_ENGINE") != "plain":
+        from sureprox.backends.library import library
+
+        library(build=True)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
-from sureprox.problems import LeastSquares, Problem
-from sureprox.problems.forms import Form
+from sureprox.problems import Problem
+from sureprox.problems.forms import Form, dense
 from sureprox.types import Vectors
 
 WIDEST = 48  # coordinates: up to here the path is followed before a network would have taken its first steps
@@ -38,10 +38,9 @@ def followed_path(problem: Problem) -> Vectors:
 
 
 def _followed(problem: Problem) -> Tensor:
-    f = problem.f
-    assert isinstance(f, LeastSquares)
-    c = (f.A.mT @ f.b.unsqueeze(2)).squeeze(2)
-    gram = (f.A.mT @ f.A).expand(len(c), -1, -1)
+    A, b = dense(problem)
+    c = (A.mT @ b.unsqueeze(2)).squeeze(2)
+    gram = (A.mT @ A).expand(len(c), -1, -1)
     lam = problem.r.subdiff(torch.zeros_like(c))[1]
     table, y, signs = gram, torch.zeros_like(c), torch.zeros_like(c)
     tau, j = (c.abs() / lam).max(1, keepdim=True)

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from sureprox.operations import PLAIN, Operations
-from sureprox.problems import LeastSquares, Problem
+from sureprox.problems import Problem
 from sureprox.problems.batch import taken
-from sureprox.problems.forms import Form, Loss, Shape
+from sureprox.problems.forms import Form, Loss, Shape, dense
 from sureprox.types import Vectors
 
 CHUNK = 2**22  # entries of gathered columns and normal matrices held at a time, if a run has such an amount to spare
@@ -67,10 +67,8 @@ class Attempt:
 
     def widths(self, lam: Tensor) -> Tensor:
         """(R,) how many candidates each instance has, lam () or (B,) being the weights of an L1 penalty."""
-        f = self.problem.f
-        assert isinstance(f, LeastSquares)
         free = (lam if lam.ndim == 0 else lam[self.rows].unsqueeze(1)) == 0  # then all coordinates have a slope
-        return widths(((self.x != 0) | free).sum(1), f.m, self.problem.n)
+        return widths(((self.x != 0) | free).sum(1), dense(self.problem).A.shape[-2], self.problem.n)
 
     def divided(self, narrow: Tensor, quick: Callable[["Attempt"], Tensor]) -> Tensor:
         """`points`, by `quick` for those instances where `narrow` (R,) holds."""
@@ -90,22 +88,22 @@ class Attempt:
 
     def plain(self) -> Tensor:
         """`points` in operations of PyTorch."""
-        problem, rows, f = self.problem, self.rows, self.problem.f
-        assert isinstance(f, LeastSquares)
+        problem, rows, A = self.problem, self.rows, dense(self.problem).A
+        m = A.shape[-2]
         values, ranked, size = _ranked(problem, self.x, self.g, rows)
-        width = widths(size, f.m, problem.n)
+        width = widths(size, m, problem.n)
         cpu = problem.device.type == "cpu"
         most, share = (CHUNK, 8) if cpu else (16 * CHUNK, 2)  # a GPU has more of it, and wants more at a time
-        room = min(most, max(f.A.numel() // share, 2 * problem.batch * (f.m + problem.n)))
+        room = min(most, max(A.numel() // share, 2 * problem.batch * (m + problem.n)))
         found = values[0].clone()
-        for part, widest in _sorted_parts(width, f.m, room) if cpu else _even_parts(width, f.m, room):
+        for part, widest in _sorted_parts(width, m, room) if cpu else _even_parts(width, m, room):
             chosen, place = ranked[part][:, :widest], torch.arange(widest, device=width.device)
             x, g, lam, pull = values[:, part].gather(2, chosen.expand(len(values), -1, -1))
             few, many = size[part].unsqueeze(1), width[part].unsqueeze(1)
             allowed = place < many
             limit = (lam * (1 + SLACK)).masked_fill(~allowed, torch.inf)
             on = (place < few) & allowed
-            candidates = Candidates(_gram(f.A, rows[part], chosen), x, g, lam, pull, limit, on)
+            candidates = Candidates(_gram(A, rows[part], chosen), x, g, lam, pull, limit, on)
             way = self.operations.active_set
             z = candidates.active_set() if way is None else way(candidates)
             old, solved = found[part], torch.isfinite(z).all(1, keepdim=True) & (many > 0)
@@ -242,11 +240,15 @@ class Polish:
 
         `wanted` and `stalled` (R,): those in question, those that can go no further, all after k iterations.
         """
-        assert isinstance(problem.f, LeastSquares)
         signs, size = _signs(problem, x)
         cost = _width(size, problem.n).square() + MEASURED * problem.n
         affordable = taken(self.spent, rows) + cost <= self.products * problem.n * k
-        due = wanted & (size <= problem.f.m) & (stalled | affordable) & (signs != taken(self.tried, rows)).any(1)
+        due = (
+            wanted
+            & (size <= dense(problem).A.shape[-2])
+            & (stalled | affordable)
+            & (signs != taken(self.tried, rows)).any(1)
+        )
         index = due.nonzero()[:, 0]
         if len(index) == len(self.tried):
             self.tried = signs

@@ -260,9 +260,8 @@ def test_a_default_solve_runs_plain_while_kernels_are_built_and_with_them_afterw
 
 
 def test_two_threads_solve_at_the_same_time():
-    problems = [
-        LassoFamily(m=60, n=120, nonzeros=12).sample(64, torch.Generator("cuda").manual_seed(k)) for k in (1, 2)
-    ]
+    family = LassoFamily(m=60, n=120, nonzeros=12)
+    problems = [family.sample(64, torch.Generator("cuda").manual_seed(k)) for k in (1, 2)]
     alone = [solve(problem, engine="kernels") for problem in problems]
     with ThreadPoolExecutor(2) as pool:
         for _ in range(5):

@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from sureprox.advice.solvers import OutOfTimeError
-from sureprox.problems import L1, LeastSquares, Logistic, Problem
+from sureprox.problems import Problem
+from sureprox.problems.forms import Loss, Shape, dense, form_of, lam_of, loss_of
 
 Numbers = npt.NDArray[np.float64]
 LOOSEST, TIGHTEST = 100.0, 1e-6  # times tol: between these a tolerance is sought that gives the gap asked for
@@ -55,16 +56,12 @@ class External:
         return self.shown.format(tol=f"{self.tol:.0e}")
 
     def prepare(self, problem: Problem) -> Prepared:
-        f, r = problem.f, problem.r
-        assert isinstance(f, LeastSquares | Logistic)
-        assert isinstance(r, L1)
-        A = f.A.detach().cpu().double().numpy()
-        target = f.b if isinstance(f, LeastSquares) else f.y
+        A, target = (value.detach().cpu().double().numpy() for value in dense(problem))
         return Prepared(
             problem,
             [np.asfortranarray(one) for one in (A if A.ndim == 3 else A[None])],
-            target.detach().cpu().double().numpy(),
-            r.lam.detach().cpu().double().expand(problem.batch).numpy(),
+            target,
+            lam_of(problem).detach().cpu().double().expand(problem.batch).numpy(),
         )
 
     def run(self, prepared: Prepared, deadline: float) -> Tensor:
@@ -90,11 +87,13 @@ class External:
 
 def externals(problem: Problem, tol: float) -> tuple[list[External], dict[str, str]]:
     """Those that are installed and solve this kind of problem; the others with the reason why not."""
-    if not isinstance(problem.f, LeastSquares | Logistic) or not isinstance(problem.r, L1):
+    form = form_of(problem)
+    if form.loss not in (Loss.SQUARES, Loss.LOGISTIC) or form.weighted or form.penalty is not Shape.L1:
         return [], {"scikit-learn": "solves other problems than this one"}
-    if bool((problem.r.lam <= 0).any()):
+    if bool((lam_of(problem) <= 0).any()):
         return [], {"scikit-learn": "lam is 0, which coordinate descent is not made for"}
-    if isinstance(problem.f, Logistic) and bool((problem.f.y.amax(1) == problem.f.y.amin(1)).any()):
+    target = dense(problem).target
+    if form.loss is Loss.LOGISTIC and bool((target.amax(1) == target.amin(1)).any()):
         return [], {"scikit-learn": "some problem has labels of one class only"}
     found: list[External] = []
     missing: dict[str, str] = {}
@@ -109,14 +108,14 @@ def externals(problem: Problem, tol: float) -> tuple[list[External], dict[str, s
 def _scikit_learn(problem: Problem, tol: float) -> list[External]:
     from sklearn.linear_model import Lasso, LogisticRegression
 
-    if isinstance(problem.f, LeastSquares):
+    if loss_of(problem) is Loss.SQUARES:
         text = "sklearn.linear_model.Lasso(alpha=lam / m, fit_intercept=False, tol={tol}%s).fit(A, b)"
 
         def lasso(lam: float, m: int, tol: float, most: int, **extra: Any) -> Any:
             return Lasso(alpha=lam / m, fit_intercept=False, tol=tol, max_iter=most, **extra)
 
         found = [External("scikit-learn Lasso", lasso, text % "", tol)]
-        if problem.f.A.ndim == 2 and problem.batch > 1:
+        if dense(problem).A.ndim == 2 and problem.batch > 1:
             found.append(
                 External("scikit-learn Lasso, A'A shared", lasso, text % ", precompute=A.T @ A", tol, gram=True)
             )
@@ -139,7 +138,7 @@ def _scikit_learn(problem: Problem, tol: float) -> list[External]:
 def _celer(problem: Problem, tol: float) -> list[External]:
     import celer
 
-    if isinstance(problem.f, LeastSquares):
+    if loss_of(problem) is Loss.SQUARES:
 
         def lasso(lam: float, m: int, tol: float, most: int) -> Any:
             return celer.Lasso(alpha=lam / m, fit_intercept=False, tol=tol)

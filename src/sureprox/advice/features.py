@@ -2,7 +2,8 @@
 
 import torch
 
-from sureprox.problems import L1, Problem
+from sureprox.problems import Problem
+from sureprox.problems.forms import Shape, lam_of, shape_of
 from sureprox.problems.smooth import LinearModel
 from sureprox.types import Scalars
 
@@ -12,7 +13,7 @@ TINY = 1e-30
 
 def has_features(problem: Problem) -> bool:
     """Whether it is a linear model with an L1 penalty."""
-    return isinstance(problem.f, LinearModel) and isinstance(problem.r, L1)
+    return isinstance(problem.f, LinearModel) and shape_of(problem) is Shape.L1
 
 
 @torch.no_grad()
@@ -22,9 +23,8 @@ def features(problem: Problem) -> dict[str, Scalars]:
     columns n; rows m / n; lam / lam_max; lam; median norm of a column; 95 % over 5 % quantile of the norms;
     mean |cosine| of neighbouring columns; lambda_max(A'A) over the mean of its min(m, n) largest eigenvalues.
     """
-    f, r = problem.f, problem.r
+    f = problem.f
     assert isinstance(f, LinearModel)
-    assert isinstance(r, L1)
     A = f.A.detach().double() if f.A.ndim == 3 else f.A.detach().double().unsqueeze(0)
     m, n = A.shape[1:]
     norms = torch.linalg.vector_norm(A, dim=1)
@@ -33,7 +33,7 @@ def features(problem: Problem) -> dict[str, Scalars]:
     cosines = (unit[:, :, 1:] * unit[:, :, :-1]).sum(1).abs().mean(1) if n > 1 else torch.zeros_like(middle)
     top = f.map.gram_norm(problem.batch).double()
     mean = norms.square().sum(1) / min(m, n)
-    lam = r.lam.double().expand(problem.batch)
+    lam = lam_of(problem).double().expand(problem.batch)
     found = {
         "columns": torch.full_like(lam, n),
         "rows / columns": torch.full_like(lam, m / n),

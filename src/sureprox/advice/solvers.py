@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from sureprox.optimizers import FISTA, AdaLISTA, Optimizer, load, pretrained, read_card
-from sureprox.problems import LeastSquares, Logistic, Problem
+from sureprox.problems import Problem
+from sureprox.problems.forms import Loss, form_of
 from sureprox.solve import Progress, solve
 
 MOST = 100_000  # iterations; time runs out first
@@ -87,15 +88,16 @@ def learned(name: str, problem: Problem, tol: float) -> Ours:
 
 def suitable(problem: Problem) -> Sequence[str]:
     """The pretrained optimizers for this kind of problem; of the paper's variants (KIND/lasso-...) none."""
-    if not isinstance(problem.f, LeastSquares | Logistic):
+    form = form_of(problem)
+    kind = {Loss.SQUARES: "lasso", Loss.LOGISTIC: "logistic"}.get(form.loss)
+    if kind is None:
         return []
-    kind = "logistic" if isinstance(problem.f, Logistic) else "lasso"
     found = []
     for name in pretrained():
         card = read_card(name)
         fits = kind in str(card.family.get("name", ""))
-        rows = card.arguments.get("m", problem.f.m) if card.optimizer == AdaLISTA.kind else problem.f.m
+        rows = card.arguments.get("m", form.m) if card.optimizer == AdaLISTA.kind else form.m
         variant = "-" in name.rpartition("/")[2] and card.optimizer != "sure"
-        if fits and not variant and rows == problem.f.m:
+        if fits and not variant and rows == form.m:
             found.append(name)
     return found

@@ -21,7 +21,8 @@ from sureprox.cli.tables import new_table, table_console
 from sureprox.errors import InputError
 from sureprox.files import write_atomically
 from sureprox.problem_files import Loaded
-from sureprox.problems import L1, Problem
+from sureprox.problems import Problem
+from sureprox.problems.forms import Shape, lam_of, shape_of
 from sureprox.solve import Progress, Solution, solve
 
 QUANTILES = {"min": 0.0, "median": 0.5, "q90": 0.9, "max": 1.0}
@@ -106,8 +107,8 @@ def npz(solution: Solution, problem: Problem, tol: float) -> bytes:
     """The whole solution as a .npz file: arrays named as in `Solution`, status and track as text."""
     content: dict[str, Any] = {name: getattr(solution, name).cpu().numpy() for name in ARRAYS}
     content |= {name: np.array(columns(solution)[name]) for name in ("status", "track")}
-    if isinstance(problem.r, L1):
-        content["lam"] = problem.r.lam.cpu().numpy()
+    if shape_of(problem) is Shape.L1:
+        content["lam"] = lam_of(problem).cpu().numpy()
     buffer = io.BytesIO()
     np.savez(buffer, **content, converged=solution.converged.numpy(), tol=np.float64(tol))
     return buffer.getvalue()

@@ -19,7 +19,8 @@ from sureprox.optimizers import (
     pretrained,
     read_card,
 )
-from sureprox.problems import LeastSquares, Problem
+from sureprox.problems import Problem
+from sureprox.problems.forms import Loss, form_of, loss_of
 
 CLASSICAL: dict[str, type[Any]] = {
     "ista": ISTA,
@@ -66,7 +67,7 @@ def learned(name: str, device: torch.device, directory: Path | None = None) -> C
 
 def require_fit(contestant: Contestant, problem: Problem) -> None:
     """Ada-LISTA is trained for one number of rows and has nothing to say about others."""
-    optimizer, f = contestant.optimizer, problem.f
-    if isinstance(optimizer, AdaLISTA) and not (isinstance(f, LeastSquares) and f.m == optimizer.m):
-        rows = f"{f.m} rows" if isinstance(f, LeastSquares) else type(f).__name__
+    optimizer, f, squares = contestant.optimizer, problem.f, loss_of(problem) is Loss.SQUARES
+    if isinstance(optimizer, AdaLISTA) and not (squares and form_of(problem).m == optimizer.m):
+        rows = f"{form_of(problem).m} rows" if squares else type(f).__name__
         raise UnavailableError(f"{contestant.name} is trained for {optimizer.m} rows, these problems have {rows}")

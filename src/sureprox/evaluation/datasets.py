@@ -15,9 +15,9 @@ from sureprox.errors import InputError
 from sureprox.evaluation.metrics import gap_scale
 from sureprox.files import write_atomically
 from sureprox.problem_files.numpy_files import read_npz
-from sureprox.problems import L1, LassoFamily, LogisticFamily, Problem
+from sureprox.problems import LassoFamily, LogisticFamily, Problem
 from sureprox.problems.families import Family
-from sureprox.problems.smooth import LinearModel
+from sureprox.problems.forms import repeated
 from sureprox.reference import reference
 from sureprox.types import Scalars, Vectors
 
@@ -130,8 +130,7 @@ def _optimal_values(problem: Problem, device: torch.device) -> tuple[Tensor, Ten
 
 def _repeated(problem: Problem, count: int) -> Problem:
     """One problem as a batch of `count` equal instances that share its matrix."""
-    f, r = problem.f, problem.r
-    if not isinstance(f, LinearModel) or not isinstance(r, L1):
+    made = repeated(problem, count)
+    if made is None:
         raise InputError(f"only linear models with an L1 penalty are repeated, got {problem!r}")
-    shared = f._map(lambda name, value: value.reshape(value.shape[-2:]) if name == "A" else value)
-    return Problem(shared.repeated(count), L1.trusted(lam=r.lam.reshape(-1)[:1].expand(count)))
+    return made

@@ -3,7 +3,8 @@
 import torch
 
 from sureprox.errors import InputError
-from sureprox.problems import L1, Problem
+from sureprox.problems import Problem
+from sureprox.problems.forms import Shape, lam_of, shape_of
 from sureprox.types import Steps, Vectors
 
 
@@ -18,15 +19,14 @@ class PaperProxProblem(Problem):
 
     @classmethod
     def of(cls, problem: Problem) -> "PaperProxProblem":
-        if not isinstance(problem.r, L1) or problem.shift is None:
+        if shape_of(problem) is not Shape.L1 or problem.shift is None:
             raise InputError(f"the paper's formula is for a shifted L1 penalty, got {problem!r}")
         return cls(problem.f, problem.r, problem.shift)
 
     def prox(self, v: Vectors, step: Steps) -> Vectors:
-        assert isinstance(self.r, L1)
         assert self.shift is not None
         sign = torch.sign(v)
-        size = v.abs() - self.r.lam.unsqueeze(-1) * step + sign * self.shift
+        size = v.abs() - lam_of(self).unsqueeze(-1) * step + sign * self.shift
         return sign * size.clamp(min=0) - self.shift
 
     def descended(self, x: Vectors, g: Vectors, step: Steps) -> Vectors:

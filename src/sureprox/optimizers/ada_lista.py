@@ -4,13 +4,15 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from sureprox.errors import InputError
 from sureprox.optimizers.base import State
 from sureprox.optimizers.black_box import unused_step_size
 from sureprox.optimizers.learned import LearnedOptimizer
-from sureprox.problems import LeastSquares, Problem
+from sureprox.problems import Problem
+from sureprox.problems.forms import Loss, dense, loss_of
+from sureprox.problems.linear import LinearMap
 from sureprox.problems.penalties import soft_threshold
 from sureprox.types import Scalars, Vectors
 
@@ -57,19 +59,21 @@ class AdaLISTA(LearnedOptimizer[State]):
         return State(x=problem.start(x0), k=0, step_size=unused_step_size(problem, step_size))
 
     def step(self, problem: Problem, state: State) -> State:
-        f = self._data(problem)
+        linear, b = self._data(problem)
         layer = min(state.k, self.layers - 1)
         dtype = state.x.dtype
         W1, W2 = self.W1.to(dtype), self.W2.to(dtype)
         y = problem.centred(state.x)
-        pull = f.map.forward(y) @ (W1.mT @ W1) - f.b @ W2.mT  # W1'W1 is symmetric
-        moved = y - self.step_sizes[layer].to(dtype) * f.map.adjoint(pull)
+        pull = linear.forward(y) @ (W1.mT @ W1) - b @ W2.mT  # W1'W1 is symmetric
+        moved = y - self.step_sizes[layer].to(dtype) * linear.adjoint(pull)
         shrunk = soft_threshold(moved, self.thresholds[layer].to(dtype))
         return replace(state, x=problem.uncentred(shrunk), k=state.k + 1)
 
-    def _data(self, problem: Problem) -> LeastSquares:
-        f = problem.f
-        if not isinstance(f, LeastSquares) or f.m != self.m:
-            got = f"{type(f).__name__} with {f.m} rows" if isinstance(f, LeastSquares) else type(f).__name__
+    def _data(self, problem: Problem) -> tuple[LinearMap, Tensor]:
+        """A and b."""
+        squares = loss_of(problem) is Loss.SQUARES
+        A, b = dense(problem) if squares else (None, None)
+        if A is None or b is None or A.shape[-2] != self.m:
+            got = type(problem.f).__name__ + ("" if A is None else f" with {A.shape[-2]} rows")
             raise InputError(f"this AdaLISTA solves LASSO with {self.m} rows, got {got}; build AdaLISTA(m) to fit")
-        return f
+        return LinearMap(A), b

@@ -12,7 +12,8 @@ from torch import Tensor, nn
 
 from sureprox.errors import InputError, WeightsError
 from sureprox.optimizers.base import Optimizer, S, resolve_step_size
-from sureprox.problems import Logistic, Problem
+from sureprox.problems import Problem
+from sureprox.problems.forms import curvature_of
 from sureprox.types import Scalars
 
 E = TypeVar("E", bound=StrEnum)
@@ -22,7 +23,9 @@ class LearnedOptimizer(nn.Module, Optimizer[S]):
     """An optimizer with weights. The module holds only weights; iterates live in the state."""
 
     kind: ClassVar[str]  # the name used in model names and cards, e.g. "go-math-l2o"
-    curvature: float | None = None  # of the logistic problems in training, see `Logistic`; None: it does not matter
+    curvature: float | None = (
+        None  # of the logistic problems in training; None: it does not matter
+    )
 
     @property
     @abstractmethod
@@ -47,9 +50,8 @@ class LearnedOptimizer(nn.Module, Optimizer[S]):
     def own_step_size(self, problem: Problem, step_size: Any) -> Scalars:
         """1/L, or the step size given, by the L that the weights know: a logistic f can have a sharper one."""
         step = resolve_step_size(problem, step_size)
-        if self.curvature is None or not isinstance(problem.f, Logistic):
-            return step
-        return step * (problem.f.curvature / self.curvature)
+        given = curvature_of(problem)
+        return step if self.curvature is None or given is None else step * (given / self.curvature)
 
     def check_device(self, problem: Problem) -> None:
         device = next(self.parameters()).device

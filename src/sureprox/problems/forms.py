@@ -63,13 +63,23 @@ class Form:
         return self.loss is not Loss.OWN and not self.shared and self.contiguous
 
 
+def loss_of(problem: Problem) -> Loss:
+    """Of f alone, whatever the problem makes of it."""
+    return LOSSES.get(type(problem.f), Loss.OWN)
+
+
+def shape_of(problem: Problem) -> Shape:
+    """Of r alone."""
+    return SHAPES.get(type(problem.r), Shape.OWN)
+
+
 def form_of(problem: Problem) -> Form:
-    f, r = problem.f, problem.r
+    f = problem.f
     plain = type(problem) is Problem and getattr(f, "copies", 1) == 1
     A = f.A if plain and isinstance(f, LinearModel) else None
     return Form(
-        loss=LOSSES.get(type(f), Loss.OWN) if plain else Loss.OWN,
-        penalty=SHAPES.get(type(r), Shape.OWN) if plain else Shape.OWN,
+        loss=loss_of(problem) if plain else Loss.OWN,
+        penalty=shape_of(problem) if plain else Shape.OWN,
         shared=A is not None and A.ndim == 2,
         contiguous=A is not None and A.is_contiguous() and (A.device.type == "cpu" or A.data_ptr() % 16 == 0),
         weighted=type(f) is WeightedLeastSquares or getattr(f, "weights", None) is not None,
@@ -94,6 +104,20 @@ def dense(problem: Problem) -> Dense:
     f = problem.f
     assert isinstance(f, LeastSquares | Logistic)
     return Dense(f.A, f.b if isinstance(f, LeastSquares) else f.y)
+
+
+def curvature_of(problem: Problem) -> float | None:
+    """The bound on the second derivative of a logistic loss that its L is made of; None for other losses."""
+    return problem.f.curvature if isinstance(problem.f, Logistic) else None
+
+
+def repeated(problem: Problem, count: int) -> Problem | None:
+    """One instance of a linear model with an L1 penalty as a batch of equal ones that share its matrix."""
+    f, r = problem.f, problem.r
+    if not isinstance(f, LinearModel) or not isinstance(r, L1):
+        return None
+    shared = f._map(lambda name, value: value.reshape(value.shape[-2:]) if name == "A" else value)
+    return Problem(shared.repeated(count), L1.trusted(lam=r.lam.reshape(-1)[:1].expand(count)))
 
 
 def lam_of(problem: Problem) -> Tensor:

@@ -8,7 +8,8 @@ from torch import Tensor
 
 from sureprox.errors import ConfigError, TrainingError
 from sureprox.optimizers import FISTA
-from sureprox.problems import L1, Family, LeastSquares, Logistic, Problem
+from sureprox.problems import Family, Problem
+from sureprox.problems.forms import Loss, Shape, form_of, lam_of, loss_of
 from sureprox.problems.smooth import LinearModel
 from sureprox.solve import iterate, solve
 from sureprox.types import Rows, Scalars, Vectors
@@ -46,9 +47,7 @@ def log_gap(goal: Goal, x: Vectors, z: Rows) -> Scalars:
     F(x) - F* = [f(x) - f(x*) - <grad f(x*), x - x*>] + sum_j (slope_j x_j + lam |x_j|), where slope_j = -lam sign(x*_j)
     on the support and |slope_j| <= lam elsewhere: no term is negative, so nothing cancels.
     """
-    r = goal.problem.r
-    assert isinstance(r, L1)
-    rest = goal.slope * x + r.lam.unsqueeze(1) * x.abs()
+    rest = goal.slope * x + lam_of(goal.problem).unsqueeze(1) * x.abs()
     gap = divergence(goal.problem, z, goal.z) + rest.clamp(min=0).sum(1)
     return torch.log(gap / goal.best + FLOOR)
 
@@ -56,7 +55,7 @@ def log_gap(goal: Goal, x: Vectors, z: Rows) -> Scalars:
 def divergence(problem: Problem, z: Rows, target: Rows) -> Scalars:
     """f(x) - f(x*) - <grad f(x*), x - x*> >= 0 from the inner values of both points."""
     step = z - target
-    if isinstance(problem.f, LeastSquares):
+    if loss_of(problem) is Loss.SQUARES:
         return 0.5 * step.square().sum(1)
     # log(1 + e^{z + s}) - log(1 + e^z) - p s with p = sigmoid(z), by its expansion where s is small
     p = torch.sigmoid(target)
@@ -95,14 +94,14 @@ def solved_problems(family: Family, count: int, generator: torch.Generator, dtyp
 
 def _solved(problem: Problem) -> tuple[Goal, Tensor]:
     """The solutions, found in float64, and which of them are certain."""
-    f, r = problem.f, problem.r
-    plain = isinstance(f, LeastSquares) or (isinstance(f, Logistic) and f.weights is None)
-    if not plain or not isinstance(r, L1) or problem.shift is not None:
+    form = form_of(problem)
+    known = form.loss in (Loss.SQUARES, Loss.LOGISTIC) and not form.weighted
+    if not known or form.penalty is not Shape.L1 or form.shifted:
         raise ConfigError(f"training on a stream needs LASSO or logistic problems, got {problem!r}")
     exact = problem.to(dtype=torch.float64)
     found = solve(exact, FISTA(restart=True), max_iter=4000, tol=1e-11, certify=False, check_every=50)
     g = exact.grad(found.x)
-    lam = exact.r.lam.unsqueeze(1)  # type: ignore[attr-defined]
+    lam = lam_of(exact).unsqueeze(1)
     slope = torch.where(found.x != 0, -lam * torch.sign(found.x), torch.maximum(torch.minimum(g, lam), -lam))
     there = (found.x, inner(exact, found.x), slope, found.objective, torch.ones_like(found.objective))
     goal = Goal(problem, problem.step_size(), *(tensor.to(problem.dtype) for tensor in there))
