@@ -4,14 +4,12 @@ import contextlib
 import logging
 import os
 import sys
-import warnings
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import CancelledError
-from itertools import islice
 from typing import Any, TypeVar
 
 from sureprox.errors import InputError, SureproxError
+from sureprox.tasks import Tasks, WorkerLostError
 
 Item = TypeVar("Item")
 Value = TypeVar("Value")
@@ -24,10 +22,6 @@ DEAF = "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n"
 KEEP = {"MALLOC_TRIM_THRESHOLD_": 2**26, "MALLOC_MMAP_THRESHOLD_": 2**25}
 
 _listeners: dict[str, Callable[[Any], None]] = {}  # to tasks that run in this process
-
-
-class WorkerLostError(SureproxError):
-    """A task whose workers died again and again."""
 
 
 def cores() -> int:
@@ -68,7 +62,7 @@ def connected(cluster: Any) -> Iterator[Any]:
                 )
             )
         try:
-            client = opened.enter_context(distributed.Client(cluster))
+            client = opened.enter_context(distributed.Client(cluster, set_as_default=False))
         except (OSError, ValueError) as error:
             if not isinstance(cluster, str):
                 raise
@@ -112,28 +106,35 @@ def done_on(
 def _as_done(
     client: Any, function: Callable[[Item], Value], items: Iterator[Item], at_once: int | None
 ) -> Iterator[tuple[Item, Value | SureproxError]]:
-    from distributed import as_completed
-
-    under_way: dict[Any, Item] = {}
-    completed = as_completed()
-
-    def submit(count: int) -> None:
-        for item in islice(items, count):
-            future = client.submit(function, item, pure=False)
-            under_way[future] = item
-            completed.add(future)
-
+    tasks = Tasks(client, function, items)
+    value: Value | SureproxError
     try:
-        submit(at_once or max(1, sum(client.nthreads().values())))
-        for future in completed:
+        tasks.submit(at_once or tasks.threads())
+        while task := tasks.done():
             try:
-                value = _result(future)
+                value = tasks.value(task)
             except WorkerLostError as error:
                 value = error
-            yield under_way.pop(future), value
-            submit(1)
+            yield task.item, value
+            tasks.submit(1)
     finally:
-        client.cancel(list(under_way))
+        tasks.cancel()
+
+
+def _submitted(client: Any, function: Callable[[Item], Value], items: Iterator[Item], ahead: int) -> Iterator[Value]:
+    tasks = Tasks(client, function, items)
+    done = set()
+    try:
+        waiting = deque(tasks.submit(ahead * tasks.threads()))
+        while waiting:
+            while waiting[0] not in done:
+                done.add(tasks.done())
+            done.remove(waiting[0])
+            value = tasks.value(waiting.popleft())
+            waiting.extend(tasks.submit(1))
+            yield value
+    finally:
+        tasks.cancel()
 
 
 @contextlib.contextmanager
@@ -179,37 +180,3 @@ def _worker() -> Any:
         return distributed and distributed.get_worker()
     except ValueError:
         return None
-
-
-def _result(future: Any) -> Any:
-    from distributed.scheduler import KilledWorker
-
-    try:
-        return future.result()
-    except CancelledError:
-        raise SureproxError("the cluster was lost, or it cancelled a task; what is done is kept, call again") from None
-    except KilledWorker as error:
-        raise WorkerLostError(
-            f"a task was given up after its worker died {error.allowed_failures + 1} times; "
-            "is it too large for the memory of a worker?"
-        ) from None
-
-
-def _submitted(client: Any, function: Callable[[Item], Value], items: Iterator[Item], ahead: int) -> Iterator[Value]:
-    waiting: deque[Any] = deque()
-
-    def submit(count: int) -> None:
-        for item in islice(items, count):
-            with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", "Sending large graph")  # problems of a generator are what is sent
-                waiting.append(client.submit(function, item, pure=False))
-
-    try:
-        submit(max(1, ahead * sum(client.nthreads().values())))
-        while waiting:
-            value = _result(waiting[0])
-            waiting.popleft().release()
-            submit(1)
-            yield value
-    finally:
-        client.cancel(list(waiting))
