@@ -20,7 +20,7 @@ distributed = pytest.importorskip("distributed")
 SCRIPT = Path(__file__).with_name("cluster_while_clock_jumps.py")
 SCHEDULER = """
 import distributed
-with distributed.LocalCluster(1, processes=False, protocol="tcp://", dashboard_address=None) as local:
+with distributed.LocalCluster(1, processes=False, protocol="tcp://", dashboard_address="127.0.0.1:0") as local:
     print(local.scheduler_address, flush=True)
     input()
 """
@@ -37,7 +37,9 @@ def impatient(monkeypatch):
 @pytest.fixture
 def local():
     """A scheduler and a worker of one thread, all in this process."""
-    local = distributed.LocalCluster(1, processes=False, threads_per_worker=1, dashboard_address=None, silence_logs=60)
+    local = distributed.LocalCluster(
+        1, processes=False, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs=60
+    )
     yield local
     local.close(timeout=30)
 
