@@ -29,7 +29,8 @@ test: lint docs
 
 harden: $(VENV)/.installed-dev
 	@echo "faults and hostile input, full counts"
-	@SUREPROX_HARDEN=full OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q tests/faults tests/hostile
+	@SUREPROX_HARDEN=full OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -o timeout=7200 -o faulthandler_timeout=9000 \
+		tests/faults tests/hostile
 	@$(MAKE) --no-print-directory vulnerabilities
 	@echo "endurance, $(MINUTES) minutes"
 	@OMP_NUM_THREADS=1 $(BIN)/python benchmarks/endurance.py --minutes $(MINUTES)

@@ -17,6 +17,12 @@ def square_or_die(number: int) -> int:
     return number**2
 
 
+def wait_a_second(number: int) -> int:
+    report("began", number)
+    time.sleep(1)
+    return number
+
+
 def wait_until_unwanted(path: str) -> str:
     """Tells that it has begun, and leaves a file behind once nobody waits for it; gives up after a minute."""
     report("begun", path)

@@ -67,11 +67,11 @@ def workers():
         patch.delenv("SUREPROX_CHECK_SHAPES")
         patch.setenv("OMP_NUM_THREADS", "1")
         patch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
-        with (
-            distributed.LocalCluster(2, threads_per_worker=1, dashboard_address=":0", silence_logs=50) as local,
-            distributed.Client(local) as client,
-        ):
-            yield client
+        local = distributed.LocalCluster(2, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs=50)
+        client = distributed.Client(local)
+        yield client
+        for opened in (client, local):
+            opened.close(timeout=30)  # an error after that, not a hang
 
 
 @pytest.fixture(scope="session")

@@ -1,8 +1,11 @@
 """Tasks on a Dask cluster: taken when there is a place, given up with an error, ended when nobody waits for them."""
 
+import http.client
+import sys
 import threading
 import time
 
+import psutil
 import pytest
 
 from cluster_cases import square, square_or_die, wait_until_unwanted
@@ -69,3 +72,49 @@ def test_an_error_of_the_user_is_not_one_of_the_cluster(workers):
         raise ValueError("mine")
     refused(lambda: next(done_on("tcp:", square, [1])), "cluster 'tcp:' cannot be reached")
     refused(lambda: next(done_on(3, square, [1])), "cluster is a int; pass 'local', an address or a Dask client")
+
+
+def listening_sockets():
+    processes = [psutil.Process(), *psutil.Process().children(recursive=True)]
+    opened = [found for process in processes for found in process.net_connections(kind="inet")]
+    return {tuple(found.laddr) for found in opened if found.status == psutil.CONN_LISTEN}
+
+
+def answers_http(address, path):
+    """The status of a plain answer to GET; None if there is none, as from a port for TLS alone."""
+    connection = http.client.HTTPConnection(*address, timeout=10)
+    try:
+        connection.request("GET", path)
+        return connection.getresponse().status
+    except (OSError, http.client.HTTPException):
+        return None
+    finally:
+        connection.close()
+
+
+def test_nobody_else_can_use_a_local_cluster(monkeypatch):
+    """No port on a network, no task without the certificate, no pages."""
+    distributed = pytest.importorskip("distributed")
+    monkeypatch.setattr("sureprox.cluster.cores", lambda: 1)
+    before = listening_sockets()
+    with connected("local") as client:
+        assert list(map_on(client, abs, [-1, -2])) == [1, 2]
+        opened = listening_sockets() - before
+        assert len(opened) >= 2  # of the scheduler and the worker
+        assert {host for host, port in opened} == {"127.0.0.1"}
+        paths = ("/status", "/info/main/workers.html", "/json/identity.json", "/metrics")
+        assert {answers_http(address, path) for address in opened for path in paths} == {None, 404}
+        assert 8787 not in {port for host, port in opened}
+
+        address = client.scheduler.address
+        assert address.startswith("tls://127.0.0.1:")
+        refused(lambda: next(done_on(address, square, [1])), f"cluster '{address}' cannot be reached")
+        plain = address.replace("tls://", "tcp://")
+        refused(lambda: next(done_on(plain, square, [1])), f"cluster '{plain}' cannot be reached")
+        with pytest.raises(OSError, match=r"SSL|TLS|clos"):  # with a certificate of its own
+            distributed.Client(address, security=distributed.Security.temporary(), timeout=5, set_as_default=False)
+
+
+def test_without_cryptography_the_line_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cryptography", None)
+    refused(lambda: next(done_on("local", square, [1])), "cluster needs cryptography", "pip install 'sureprox[dask]'")

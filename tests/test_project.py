@@ -2,8 +2,10 @@
 
 import os
 import re
+import signal
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -103,3 +105,41 @@ def test_make_harden_runs_the_full_counts() -> None:
     assert "tests/faults" in plan
     assert "tests/hostile" in plan
     assert "endurance.py --minutes 60" in plan
+
+
+HANGING = """
+import signal, threading, time
+
+def test_interrupted():
+    thread = threading.Thread(target=time.sleep, args=[60], daemon=True)
+    thread.start()
+    thread.join()
+
+def test_deaf():
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM])
+    time.sleep(60)
+
+def test_after():
+    pass
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="this platform has no signals to block")
+@pytest.mark.parametrize("processes", [["-p", "no:xdist"], ["-n", "1"]])
+def test_a_test_that_hangs_is_ended(tmp_path: Path, processes: list[str]) -> None:
+    """By the limits of pyproject.toml, here shortened; with xdist those after it still run."""
+    configured = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]
+    limits = ("timeout", "faulthandler_timeout", "faulthandler_exit_on_timeout")
+    assert 0 < configured["timeout"] < configured["faulthandler_timeout"]
+    options = {name: configured[name] for name in limits} | {"timeout": 1, "faulthandler_timeout": 3}
+    (tmp_path / "pytest.ini").write_text("\n".join(["[pytest]", *(f"{k} = {v}" for k, v in options.items())]))
+    (tmp_path / "test_hanging.py").write_text(HANGING)
+    command = [sys.executable, "-m", "pytest", "-q", *processes, "-p", "no:cacheprovider"]
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert result.returncode == 1
+    told = result.stdout + result.stderr
+    assert "Timeout" in told
+    if "-n" in processes:
+        assert "test_interrupted - Failed: Timeout" in told
+        assert "crashed while running 'test_hanging.py::test_deaf'" in told
+        assert "2 failed, 1 passed" in told

@@ -7,14 +7,17 @@ solution = sp.solve(problem, sp.optimizers.FISTA(restart=True))
 
 from typing import Any
 
-from sureprox import optimizers, problems
+from sureprox._loading import loading
 from sureprox._version import __version__
 from sureprox.errors import ConfigError, DataError, InputError, SureproxError, TrainingError, WeightsError
-from sureprox.optimizers import load, pretrained, save
-from sureprox.problems import Penalty, Problem, Smooth, lasso, logistic
-from sureprox.reference import Reference, reference
-from sureprox.solve import Progress, Solution, Status, iterate, solve
-from sureprox.training import train
+
+with loading():
+    from sureprox import optimizers, problems
+    from sureprox.optimizers import load, pretrained, save
+    from sureprox.problems import Penalty, Problem, Smooth, lasso, logistic
+    from sureprox.reference import Reference, reference
+    from sureprox.solve import Progress, Solution, Status, iterate, solve
+    from sureprox.training import train
 
 __all__ = [
     "ConfigError",

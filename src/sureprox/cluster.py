@@ -4,18 +4,17 @@ import contextlib
 import logging
 import os
 import sys
-import warnings
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import CancelledError
-from itertools import islice
 from typing import Any, TypeVar
 
 from sureprox.errors import InputError, SureproxError
+from sureprox.tasks import Tasks, WorkerLostError
 
 Item = TypeVar("Item")
 Value = TypeVar("Value")
 
+LOOPBACK = "127.0.0.1"
 AHEAD = 3  # tasks for each thread of the cluster that are under way at a time
 # A terminal sends Ctrl-C to the workers too, but it is this process that ends them, once their tasks have had a moment.
 DEAF = "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n"
@@ -24,10 +23,6 @@ DEAF = "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n"
 KEEP = {"MALLOC_TRIM_THRESHOLD_": 2**26, "MALLOC_MMAP_THRESHOLD_": 2**25}
 
 _listeners: dict[str, Callable[[Any], None]] = {}  # to tasks that run in this process
-
-
-class WorkerLostError(SureproxError):
-    """A task whose workers died again and again."""
 
 
 def cores() -> int:
@@ -39,16 +34,22 @@ def cores() -> int:
 def connected(cluster: Any) -> Iterator[Any]:
     """A Dask client of `cluster`: "local", the address of a scheduler, a Dask cluster or a client; None for none.
 
-    "local" starts a process of one thread for each core, and ends them afterwards. A client that was given stays open.
+    "local" starts a process of one thread for each core, which serve this process alone and end with it or before. A
+    client that was given stays open.
     """
     if cluster is None:
         yield None
         return
     try:
-        import dask
         import distributed
-    except ModuleNotFoundError:
-        raise InputError("cluster needs Dask, which is not installed; run: pip install 'sureprox[dask]'") from None
+
+        if cluster == "local":
+            import cryptography  # noqa: F401  # Dask makes certificates with it
+    except ModuleNotFoundError as error:
+        raise InputError(
+            f"cluster needs {'cryptography' if error.name == 'cryptography' else 'Dask'}, which is not installed; "
+            "run: pip install 'sureprox[dask]'"
+        ) from None
     if isinstance(cluster, distributed.Client):
         yield cluster
         return
@@ -56,24 +57,53 @@ def connected(cluster: Any) -> Iterator[Any]:
         raise InputError(f"cluster is a {type(cluster).__name__}; pass 'local', an address or a Dask client")
     with contextlib.ExitStack() as opened:
         if cluster == "local":
-            opened.enter_context(dask.config.set({"distributed.nanny.pre-spawn-environ": KEEP}))
-            cluster = opened.enter_context(
-                distributed.LocalCluster(
-                    n_workers=cores(),
-                    threads_per_worker=1,
-                    dashboard_address=":0",  # not a port that another one may have
-                    memory_limit=None,  # chunks are sized to fit; Dask would stop and move work on its own estimate
-                    silence_logs=logging.CRITICAL,
-                    preload=[DEAF],
-                )
-            )
+            cluster = opened.enter_context(_local())
         try:
-            client = opened.enter_context(distributed.Client(cluster))
-        except (OSError, ValueError) as error:
+            client = distributed.Client(cluster, set_as_default=False)
+        except (OSError, TypeError, ValueError) as error:
             if not isinstance(cluster, str):
                 raise
             raise InputError(f"cluster {cluster!r} cannot be reached: {' '.join(str(error).split())[:160]}") from None
+        opened.callback(_close, client)
         yield client
+
+
+@contextlib.contextmanager
+def _local() -> Iterator[Any]:
+    """Processes on this machine that nobody else can give tasks to.
+
+    They listen to this machine alone, and only to who has a certificate that is made for them and kept in memory. Dask
+    opens a port for web pages on the scheduler and on each worker, whether there are any or not: there are none.
+    """
+    import dask
+    import distributed
+
+    settings = {
+        "distributed.nanny.pre-spawn-environ": KEEP,
+        "distributed.scheduler.http.routes": [],
+        "distributed.worker.http.routes": [],
+    }
+    with dask.config.set(settings):
+        local = distributed.LocalCluster(
+            n_workers=cores(),
+            threads_per_worker=1,
+            host=LOOPBACK,
+            security=True,
+            scheduler_kwargs={"dashboard": False, "dashboard_address": f"{LOOPBACK}:0"},
+            memory_limit=None,  # chunks are sized to fit; Dask would stop and move work on its own estimate
+            silence_logs=logging.CRITICAL + 1,  # what there is to say is said in one line here
+            preload=[DEAF],
+        )
+        try:
+            yield local
+        finally:
+            _close(local)
+
+
+def _close(opened: Any) -> None:
+    """A client or a cluster, within a minute; the processes of a cluster that hangs end with this one."""
+    with contextlib.suppress(TimeoutError):
+        opened.close(timeout=60)
 
 
 def map_on(
@@ -112,28 +142,35 @@ def done_on(
 def _as_done(
     client: Any, function: Callable[[Item], Value], items: Iterator[Item], at_once: int | None
 ) -> Iterator[tuple[Item, Value | SureproxError]]:
-    from distributed import as_completed
-
-    under_way: dict[Any, Item] = {}
-    completed = as_completed()
-
-    def submit(count: int) -> None:
-        for item in islice(items, count):
-            future = client.submit(function, item, pure=False)
-            under_way[future] = item
-            completed.add(future)
-
+    tasks = Tasks(client, function, items)
+    value: Value | SureproxError
     try:
-        submit(at_once or max(1, sum(client.nthreads().values())))
-        for future in completed:
+        tasks.submit(at_once or tasks.threads())
+        while task := tasks.done():
             try:
-                value = _result(future)
+                value = tasks.value(task)
             except WorkerLostError as error:
                 value = error
-            yield under_way.pop(future), value
-            submit(1)
+            yield task.item, value
+            tasks.submit(1)
     finally:
-        client.cancel(list(under_way))
+        tasks.cancel()
+
+
+def _submitted(client: Any, function: Callable[[Item], Value], items: Iterator[Item], ahead: int) -> Iterator[Value]:
+    tasks = Tasks(client, function, items)
+    done = set()
+    try:
+        waiting = deque(tasks.submit(ahead * tasks.threads()))
+        while waiting:
+            while waiting[0] not in done:
+                done.add(tasks.done())
+            done.remove(waiting[0])
+            value = tasks.value(waiting.popleft())
+            waiting.extend(tasks.submit(1))
+            yield value
+    finally:
+        tasks.cancel()
 
 
 @contextlib.contextmanager
@@ -179,37 +216,3 @@ def _worker() -> Any:
         return distributed and distributed.get_worker()
     except ValueError:
         return None
-
-
-def _result(future: Any) -> Any:
-    from distributed.scheduler import KilledWorker
-
-    try:
-        return future.result()
-    except CancelledError:
-        raise SureproxError("the cluster was lost, or it cancelled a task; what is done is kept, call again") from None
-    except KilledWorker as error:
-        raise WorkerLostError(
-            f"a task was given up after its worker died {error.allowed_failures + 1} times; "
-            "is it too large for the memory of a worker?"
-        ) from None
-
-
-def _submitted(client: Any, function: Callable[[Item], Value], items: Iterator[Item], ahead: int) -> Iterator[Value]:
-    waiting: deque[Any] = deque()
-
-    def submit(count: int) -> None:
-        for item in islice(items, count):
-            with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", "Sending large graph")  # problems of a generator are what is sent
-                waiting.append(client.submit(function, item, pure=False))
-
-    try:
-        submit(max(1, ahead * sum(client.nthreads().values())))
-        while waiting:
-            value = _result(waiting[0])
-            waiting.popleft().release()
-            submit(1)
-            yield value
-    finally:
-        client.cancel(list(waiting))

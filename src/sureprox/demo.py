@@ -215,7 +215,7 @@ def demo(out: Path, max_iter: int = 300, batch: int = 32, seed: int = 0) -> None
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bars
 
-    console = Console()
+    console = Console(markup=False, emoji=False)
     family = LassoFamily()
     optimizers = contestants()
     title = f"{batch} random LASSO problems, {family.m} x {family.n}"

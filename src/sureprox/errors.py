@@ -17,8 +17,12 @@ def one_line(text: str) -> str:
     """`text` without line breaks, with what cannot be printed escaped, and not longer than `LONGEST`."""
     if len(text) > LONGEST:
         text = f"{text[: LONGEST * 2 // 3]} ... {text[-(LONGEST // 6) :]}"
-    line = " ".join(text.splitlines())
-    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in line)
+    return printable(" ".join(text.splitlines()))
+
+
+def printable(text: str) -> str:
+    """`text` with line breaks, escape sequences and whatever else cannot be printed written as in Python."""
+    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text)
 
 
 class InputError(SureproxError, ValueError):

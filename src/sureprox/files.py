@@ -66,9 +66,19 @@ def locked(directory: Path, patience: float = 0.0) -> Iterator[None]:
         raise InputError(f"cannot write to {directory}: {error.strerror}; give another directory") from None
     try:
         _take(handle, directory, time.monotonic() + patience)
+        if not _names(directory / LOCK, handle):  # a run that left nothing has removed it since it was opened
+            raise InputError(f"another run was writing to {directory}; try again")
         yield
     finally:
         os.close(handle)
+
+
+def _names(path: Path, handle: int) -> bool:
+    """Whether the file at `path` is the open one."""
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(handle))
+    except OSError:
+        return False
 
 
 def _take(handle: int, directory: Path, until: float) -> None:

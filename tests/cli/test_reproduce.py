@@ -123,3 +123,10 @@ def test_on_a_cluster_the_records_are_the_same(command, tmp_path: Path, workers)
 def test_a_cluster_is_for_computing(refused) -> None:
     line = refused("reproduce", "fig5", *TINY, "--figures-only", "--dask", "local")
     assert "--dask and --figures-only are given" in line
+
+
+@pytest.mark.parametrize("wanted", [("reproduce", "fig1", "--quick"), ("bench", "battery", "--quick")])
+def test_weights_that_are_not_there_are_refused(refused, tmp_path, wanted):
+    assert "--weights: nowhere does not exist; give the directory" in refused(*wanted, "--weights", "nowhere")
+    (tmp_path / "file").touch()
+    assert "--weights: file is not a directory" in refused(*wanted, "--weights", "file")

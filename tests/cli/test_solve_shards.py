@@ -73,6 +73,49 @@ def test_options_that_do_not_go_together(refused, folder, options, line):
     assert line in refused("solve", folder, *options)
 
 
+def spoil_zip(folder):
+    """An archive in place of an array."""
+    np.save(folder / "b.npy", np.ones((2, 30)))
+    with (folder / "A.npy").open("wb") as file:
+        np.savez(file, A=A)
+    return ["A.npy", "b.npy"]
+
+
+def spoil_zarr(folder):
+    """Two arrays, and a chunk of one of them damaged."""
+    zarr = pytest.importorskip("zarr")
+    zarr.create_array(folder / "A.zarr", data=A)
+    zarr.create_array(folder / "b.zarr", data=np.ones((4, 30)), chunks=(2, 30))
+    (folder / "b.zarr" / "c" / "0" / "0").write_bytes(b"damaged")
+    return ["A.zarr", "b.zarr"]
+
+
+def spoil_npz(folder):
+    np.savez(folder / "p.npz", A=A * np.nan, b=np.ones(30))
+    return ["p.npz"]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "line"),
+    [
+        (spoil_zip, "A.npy is not a numpy array; save it with numpy.save"),
+        (spoil_zarr, "b.zarr, rows 0 to 1, is damaged ("),
+        (spoil_npz, "shard 0: p.npz: A has 600 entries that are NaN"),
+    ],
+)
+def test_files_that_cannot_be_used_are_one_line_and_nothing_is_written(refused, tmp_path, spoil, line):
+    assert line in refused("solve", *spoil(tmp_path), "--lam", "0.5", "--shards", "out")
+
+
+def test_an_overwritten_file_is_one_line(command, folder, tmp_path):
+    assert command("solve", folder, "--shards", "out").code == 0
+    np.savez(tmp_path / folder / "part-1.npz", A=A, b=RNG.standard_normal((3, 30)), lam=2.0)
+    outcome = command("solve", folder, "--shards", "out")
+    assert outcome.code == 2
+    (line,) = outcome.err.splitlines()
+    assert "shard 1 in out is of other problems" in line
+
+
 def test_progress_has_rate_and_time_left():
     from sureprox.cli.solve_many import line
     from sureprox.many import ManyProgress

@@ -10,8 +10,9 @@ import torch
 from cases import RESTARTED, problems
 
 import sureprox as sp
-from sureprox.many import chunk_size, memory_needed
+from sureprox.many import chunk_size, memory_needed, work
 from sureprox.many.counting import TensorBytes
+from sureprox.many.work import Settings, fitting
 
 
 def data_bytes(problem):
@@ -87,6 +88,27 @@ def test_chunk_size_is_what_fits():
     assert chunk_size(problem, RESTARTED, certify=False) > 1000
     with pytest.raises(sp.InputError, match="allow more memory"):
         chunk_size(problem, RESTARTED, memory=needed.total(1) - 1, certify=False)
+
+
+def test_memory_is_counted_for_the_optimizer_that_is_used():
+    """Not for another of its type, with layers of other sizes."""
+    problem = problems(0, 2, dtype=torch.float32)
+    memory, sizes = 30_000_000, {}
+    for hidden in (2, 64):
+        optimizer = sp.optimizers.GoMathL2O(hidden=hidden)
+        needed = memory_needed(problem, optimizer, False)
+        settings = Settings(optimizer, {"certify": False}, memory=memory)
+        sizes[hidden] = fitting(problem, settings, torch.device("cpu"))
+        assert sizes[hidden] == needed.fit(memory)
+    assert sizes[2] > 5 * sizes[64]
+
+
+def test_memory_is_counted_once_in_a_run(monkeypatch):
+    counted = []
+    real = work.memory_needed
+    monkeypatch.setattr(work, "memory_needed", lambda *given: counted.append(1) or real(*given))
+    list(sp.solve_many([problems(seed, 2) for seed in range(4)], RESTARTED, certify=False))
+    assert len(counted) == 1
 
 
 STREAM = """

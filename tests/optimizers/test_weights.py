@@ -376,6 +376,12 @@ def test_weights_that_do_not_fit(model, change, part):
     refused_weights(lambda: sp.load(model), part)
 
 
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2, torch.complex64, torch.bool])
+def test_weights_in_dtypes_that_cannot_be_computed_with(model, dtype):
+    edit_weights(model, lambda w: w | {WEIGHT: torch.zeros(16, 4).to(dtype)})
+    refused_weights(lambda: sp.load(model), f"weight {WEIGHT} is not finite floating point")
+
+
 def test_refused_weights_change_nothing():
     optimizer = calm(GoMathL2O(hidden=4, layers=1))
     before = {name: value.detach().clone() for name, value in optimizer.named_parameters()}

@@ -13,7 +13,8 @@ import pytest
 import torch
 
 import sureprox as sp
-from sureprox.problem_files import Kind, read_problem
+from sureprox.problem_files import Kind, map_npy, read_problem
+from sureprox.problem_files.numpy_files import read_npy, read_npz
 
 scipy_io = pytest.importorskip("scipy.io")
 
@@ -270,6 +271,64 @@ def test_absurd_npy_headers_take_no_memory(tmp_path, content):
         archive.writestr("A.npy", content)
     _, peak = peak_of_refusal(tmp_path / "p.npz")
     assert peak < 2e7
+
+
+@pytest.mark.parametrize(
+    ("shape", "room", "line"),
+    [
+        ("(100000, 1000000)", 32, "declares shape (100000, 1000000), that is 800,000,000,000 bytes, but has 32"),
+        ("(2, 2)", 31, "declares shape (2, 2), that is 32 bytes, but has 31"),
+        ("(2, 2)", 40, "declares shape (2, 2), that is 32 bytes, but has 40"),
+        ("(-1, 2)", 32, "declares the shape (-1, 2), which is not that of an array used here"),
+        ("(True, 4)", 32, "declares the shape (True, 4)"),
+        ("(1, 1, 1, 2, 2)", 32, "declares the shape (1, 1, 1, 2, 2)"),
+        ("(0, 99999999999999)", 0, "it is empty"),
+    ],
+)
+def test_the_declared_shape_is_what_there_are_bytes_for(tmp_path, shape, room, line):
+    """Said before numpy is asked: it would take -1 for whatever fits, and map or reserve what is not there."""
+    (tmp_path / "A.npy").write_bytes(npy(shape, bytes(room)))
+    (tmp_path / "b.npy").write_bytes(npy("(2,)", bytes(16)))
+    with zipfile.ZipFile(tmp_path / "p.npz", "w") as archive:
+        archive.writestr("A.npy", npy(shape, bytes(room)))
+    for label, read in (
+        ("A.npy", lambda: read_npy(tmp_path / "A.npy")),
+        ("A.npy", lambda: map_npy(tmp_path / "A.npy")),
+        ("A in p.npz", lambda: read_npz(tmp_path / "p.npz", ["A"])),
+        ("A.npy", lambda: read_problem([tmp_path / "A.npy", tmp_path / "b.npy"], lam=1.0)),
+        ("A.npy", lambda: sp.solve_many([tmp_path / "A.npy", tmp_path / "b.npy"], lam=1.0)),
+    ):
+        with pytest.raises(sp.InputError) as caught:
+            read()
+        assert str(caught.value).startswith(label)
+        assert line in str(caught.value)
+
+
+@pytest.mark.parametrize("compressed", [True, False])
+def test_the_declared_shape_of_a_mat_is_what_there_are_bytes_for(tmp_path, compressed):
+    scipy_io.savemat(tmp_path / "p.mat", {"A": A, "b": B, "lam": 1.0})
+    data = (tmp_path / "p.mat").read_bytes()
+    declared = struct.pack("<IIii", 5, 8, 12, 7)  # the dimensions of A
+    assert data.count(declared) == 1
+    data = data.replace(declared, struct.pack("<IIii", 5, 8, 2**31 - 1, 7))
+    if compressed:
+        size = int.from_bytes(data[132:136], "little")
+        packed = zlib.compress(data[128 : 136 + size])
+        data = data[:128] + struct.pack("<II", 15, len(packed)) + packed
+    (tmp_path / "p.mat").write_bytes(data)
+    line, peak = peak_of_refusal(tmp_path / "p.mat")
+    assert "A in p.mat declares shape (2147483647, 7), that is 120,259,084,232 bytes, but has 672" in line
+    assert peak < 2e7
+
+
+def test_mapped_arrays_are_those_that_were_saved(tmp_path):
+    for saved in (A, np.asfortranarray(A), A.astype(">f4"), (8 * A).astype(np.int16), MANY_A):
+        np.save(tmp_path / "A.npy", saved)
+        np.testing.assert_array_equal(map_npy(tmp_path / "A.npy"), saved)
+    for saved in (A + 1j, A.astype(str)):
+        np.save(tmp_path / "A.npy", saved)
+        with pytest.raises(sp.InputError, match=r"A\.npy (is complex|has dtype)"):
+            map_npy(tmp_path / "A.npy")
 
 
 def test_zip_bombs_take_no_memory(tmp_path):

@@ -5,6 +5,7 @@ from typing import Any
 
 from sureprox.errors import InputError, SureproxError
 
+INTERRUPTED = 130  # what shells report for a command ended by Ctrl-C
 EXTRAS = {
     "typer": "cli",
     "rich": "cli",
@@ -28,6 +29,8 @@ def main() -> None:
         if not _out_of_memory(error):
             raise
         _fail("out of memory; give fewer or smaller problems at a time")
+    except KeyboardInterrupt:
+        raise SystemExit(INTERRUPTED) from None
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
         if package not in EXTRAS:
@@ -47,7 +50,7 @@ def _run(arguments: list[str]) -> int:
     try:
         return app(arguments, prog_name="sureprox", standalone_mode=False) or 0
     except typer.Abort:
-        return 130
+        return INTERRUPTED
     except usage_error as error:  # an unknown command or option, or a value that it refuses
         raise InputError(f"{error.format_message().rstrip('.')}; try: sureprox --help") from None
 

@@ -5,21 +5,22 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from rich.console import Console
+from rich.text import Text
 
 from sureprox.advice import Advice, advise
 from sureprox.advice.result import COLUMNS
-from sureprox.cli.tables import new_table, table_console
+from sureprox.cli.tables import PlainConsole, line_console, new_table, table_console
+from sureprox.errors import printable
 from sureprox.problem_files import Loaded
 
 
 def run(loaded: Loaded, device: torch.device, *, models: Sequence[str] | None, as_json: bool, **options: Any) -> None:
     problem = loaded.problem.to(device=device)
-    console = Console(stderr=True)
+    console = PlainConsole(stderr=True)
     with console.status("measuring") as status:  # silent where there is no terminal
 
         def heard(solver: str) -> None:
-            status.update(f"measuring {solver}")
+            status.update(Text(f"measuring {printable(solver)}"))
 
         found = advise(problem, models=models, progress=heard, **options)
     if as_json:
@@ -29,7 +30,7 @@ def run(loaded: Loaded, device: torch.device, *, models: Sequence[str] | None, a
 
 
 def _show(found: Advice, loaded: Loaded) -> None:
-    plain = Console(soft_wrap=True, highlight=False, markup=False)
+    plain = line_console()
     plain.print(f"{found.problems:,} {loaded.kind.value} problems from {loaded.source}: {found.headline}")
     plain.print(found.reason)
     if found.call:

@@ -147,7 +147,7 @@ def reproduce(
     Records, figures and a table of claims. An interrupted run goes on when the same command is given again.
     """
     from sureprox.cli import reproduce as command
-    from sureprox.cli.choices import chosen_device
+    from sureprox.cli.choices import chosen_device, chosen_weights
     from sureprox.errors import InputError
 
     figures = command.chosen_figures(what)
@@ -164,7 +164,7 @@ def reproduce(
         where,
         folder,
         records or folder / "records",
-        weights=weights,
+        weights=chosen_weights(weights),
         compute=not figures_only,
         draw=not records_only,
         cluster=dask,
@@ -222,6 +222,7 @@ def battery(
 ) -> None:
     """Iterations, products with A and seconds to 1e-3, 1e-6 and 1e-9 on many kinds of problem."""
     from sureprox.cli.bench import run_battery
+    from sureprox.cli.choices import chosen_weights
 
     run_battery(
         [name for name in (kinds or "").split(",") if name],
@@ -231,7 +232,7 @@ def battery(
         batch=batch,
         seed=seed,
         device=device,
-        weights=weights,
+        weights=chosen_weights(weights),
         figures_only=figures_only,
     )
 

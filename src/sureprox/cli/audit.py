@@ -3,12 +3,10 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from rich.console import Console
-
 from sureprox.audit import STATEMENTS, audit, write
 from sureprox.audit.models import SCENARIOS, Scenario
 from sureprox.audit.text import growth_words, model_row, statement_row, words
-from sureprox.cli.tables import new_table, table_console
+from sureprox.cli.tables import line_console, new_table, table_console
 
 # the others are the same inequalities, with the history counted as a part of N2; the written report has them all
 SHOWN = ("Lemma 5", "Lemma 6", "Corollary 7", "Theorem 6", "Corollary 5", "Theorem 9", "Corollary 10")
@@ -19,7 +17,7 @@ def run(
 ) -> None:
     import matplotlib  # noqa: F401  a missing extra should show before the work, not after it
 
-    console = Console(soft_wrap=True, highlight=False, markup=False)
+    console = line_console()
     chosen = [Scenario.parse(text) for text in scenarios] or list(SCENARIOS)
 
     def show(line: str) -> None:

@@ -8,9 +8,9 @@ import torch
 import typer
 from rich.console import Console
 
+from sureprox.cli import INTERRUPTED
 from sureprox.cli.choices import chosen_device
-from sureprox.cli.reproduce import INTERRUPTED
-from sureprox.cli.tables import new_table, table_console
+from sureprox.cli.tables import line_console, new_table, table_console
 from sureprox.evaluation.battery import LEARNED, QUICK, Battery, Plan, chosen
 from sureprox.evaluation.battery_records import KindRecord, read_records, write_records
 from sureprox.files import write_atomically
@@ -31,7 +31,7 @@ def run_battery(
 ) -> None:
     import matplotlib  # noqa: F401  a missing extra should show before the work, not after it
 
-    console = Console(soft_wrap=True, highlight=False, markup=False)
+    console = line_console()
     path = out / "battery.json"
     if figures_only:
         records = read_records(path)

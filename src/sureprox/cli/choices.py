@@ -25,6 +25,14 @@ def chosen_device(name: str) -> torch.device:
     return torch.device("cuda" if torch.cuda.is_available() and name != "cpu" else "cpu")
 
 
+def chosen_weights(directory: Path | None) -> Path | None:
+    """A directory of models, which must be there: otherwise those of the package would be taken without a word."""
+    if directory is not None and not directory.is_dir():
+        what = "is not a directory" if directory.exists() else "does not exist"
+        raise InputError(f"--weights: {directory} {what}; give the directory that holds KIND/NAME.safetensors")
+    return directory
+
+
 def chosen_places(cluster: str | None) -> str:
     """Where tasks run, in words."""
     if cluster is None:

@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
 
-from sureprox.cli.tables import new_table, table_console
+from sureprox.cli.tables import Description, PlainConsole, new_table, table_console
 from sureprox.evaluation.battery import Plan
 from sureprox.evaluation.battery_records import LEVELS, KindRecord, as_json, write_records
 from sureprox.evaluation.models import DEFAULT, chosen_family, evaluate, parse_move
@@ -30,8 +29,8 @@ def run(
         torch.set_num_threads(1)  # see reproduce
     moves = [parse_move(text) for text in scenarios or DEFAULT]
     problems = chosen_family(family, model)
-    console = Console(stderr=True)
-    shown = (TextColumn("{task.description}"), BarColumn(20), MofNCompleteColumn(), TimeElapsedColumn())
+    console = PlainConsole(stderr=True)
+    shown = (Description(), BarColumn(20), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*shown, console=console, transient=True, disable=not console.is_terminal) as bars:
         task = bars.add_task(model, total=3 * len(moves))
 

@@ -5,6 +5,7 @@ from dataclasses import asdict
 from typing import Any
 
 from sureprox.cli.tables import new_table, table_console
+from sureprox.errors import printable
 from sureprox.optimizers import load, pretrained, read_card
 
 
@@ -72,6 +73,6 @@ def show_one(name: str, as_json: bool) -> None:
         if isinstance(value, dict) and value:
             print(f"{key}:")
             for inner, content in value.items():
-                print(f"  {inner}: {content}")
+                print(printable(f"  {inner}: {content}"))
         elif value not in ("", {}, None):
-            print(f"{key}: {value}")
+            print(printable(f"{key}: {value}"))

@@ -87,7 +87,7 @@ def solve(
     Exit codes:
     0 every problem converged
     1 some did not; the results are written all the same
-    2 the input or an option cannot be used; nothing is written
+    2 the input or an option cannot be used; nothing is written but the shards that were done before
     """
     from sureprox.cli import choices
     from sureprox.cli.solve import Request, run

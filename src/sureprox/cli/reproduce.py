@@ -7,11 +7,12 @@ from pathlib import Path
 import torch
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
 from rich.table import Table
 
+from sureprox.cli import INTERRUPTED
 from sureprox.cli.choices import chosen_places
-from sureprox.cli.tables import table_console
+from sureprox.cli.tables import Description, line_console, table_console
 from sureprox.errors import InputError
 from sureprox.evaluation import FIGURES, FULL, GROUPS, QUICK, FigureRecord, Reproduction, Request
 from sureprox.evaluation.ahead import compute_ahead
@@ -21,8 +22,6 @@ from sureprox.evaluation.reproduction import Step
 from sureprox.files import write_atomically
 from sureprox.report.claims import Judgement, judge, markdown
 from sureprox.report.figures import draw_figure
-
-INTERRUPTED = 130  # what shells report for a command ended by Ctrl-C
 
 
 def chosen_figures(what: Sequence[str]) -> list[str]:
@@ -65,7 +64,7 @@ def run(
     """Compute the records that are not there, draw the figures, write and print the table of claims."""
     if draw:
         import matplotlib  # noqa: F401  a missing extra should show before the work, not after it
-    console = Console(soft_wrap=True, highlight=False, markup=False)
+    console = line_console()
     if device.type == "cpu":
         torch.set_num_threads(1)  # on busy cores, threads that wait for each other made this twenty times slower
     if compute:
@@ -93,7 +92,7 @@ def _compute(
     cluster: str | None,
 ) -> list[FigureRecord]:
     total = sum(len(FIGURES[name].lines) for name in figures)
-    shown = (TextColumn("{task.description}"), BarColumn(20), MofNCompleteColumn(), TimeElapsedColumn())
+    shown = (Description(), BarColumn(20), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*shown, console=console, transient=True, disable=not console.is_terminal) as bars:
         task = bars.add_task("", total=total)
 

@@ -8,11 +8,12 @@ from typing import Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
 
+from sureprox.cli import INTERRUPTED
 from sureprox.cli.choices import chosen_places
-from sureprox.cli.tables import new_table, table_console
-from sureprox.cli.train import DEVICES, INTERRUPTED, pairs
+from sureprox.cli.tables import Description, line_console, new_table, table_console
+from sureprox.cli.train import DEVICES, pairs
 from sureprox.errors import ConfigError
 from sureprox.training import Ending, Recipe, Search, TrialRow, preset
 from sureprox.training import search as run_search
@@ -54,8 +55,8 @@ def run(
     """Run the trials that are missing, show a line for each and the table; the exit code says how it went."""
     if device not in DEVICES:
         raise ConfigError(f"device is {device!r}; choose one of {', '.join(DEVICES)}")
-    console = Console(stderr=as_json, soft_wrap=True, highlight=False, markup=False)
-    shown = (TextColumn("{task.description}"), BarColumn(20), MofNCompleteColumn(), TimeElapsedColumn())
+    console = line_console(stderr=as_json)
+    shown = (Description(), BarColumn(20), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*shown, console=console, transient=True, disable=not console.is_terminal) as bars:
         task = bars.add_task(f"trials {chosen_places(cluster)}", total=trials)
 

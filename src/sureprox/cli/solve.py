@@ -12,12 +12,11 @@ from typing import Any
 import numpy as np
 import torch
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 
 from sureprox.cli.choices import chosen_optimizer, name_of
-from sureprox.cli.tables import new_table, table_console
+from sureprox.cli.tables import Description, PlainConsole, new_table, table_console
 from sureprox.errors import InputError
 from sureprox.files import write_atomically
 from sureprox.problem_files import Loaded
@@ -49,8 +48,8 @@ def run(loaded: Loaded, request: Request, out: Path, table: Path | None, *, as_j
     optimizer = chosen_optimizer(request.optimizer, request.device)
     problem = loaded.problem.to(device=request.device)
     x0 = None if loaded.x0 is None else loaded.x0.to(request.device)
-    console = Console(stderr=True)
-    shown = (TextColumn("{task.description}"), BarColumn(20), MofNCompleteColumn(), TimeElapsedColumn())
+    console = PlainConsole(stderr=True)
+    shown = (Description(), BarColumn(20), MofNCompleteColumn(), TimeElapsedColumn())
     with Bars(*shown, console=console, transient=True, disable=not console.is_terminal) as bars:
         task = bars.add_task(f"{problem.batch:,} problems", total=request.max_iter)
 

@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn
+from rich.progress import BarColumn, Progress
 
 from sureprox.cli.choices import chosen_optimizer
 from sureprox.cli.solve import UNSOLVED, Request
-from sureprox.cli.tables import new_table, table_console
+from sureprox.cli.tables import Description, PlainConsole, new_table, table_console
 from sureprox.many import ManyProgress, Results, solve_many
 
 
@@ -27,11 +26,11 @@ def run(
     **reading: Any,
 ) -> None:
     """Solve what is not solved yet, show the counts; ends with exit code 1 if a problem is not solved."""
-    console = Console(stderr=True)
+    console = PlainConsole(stderr=True)
     optimizer = request.optimizer and chosen_optimizer(request.optimizer, request.device)
     began = time.perf_counter()
     last: list[ManyProgress] = []
-    shown = (TextColumn("{task.description}"), BarColumn(20))
+    shown = (Description(), BarColumn(20))
     with Progress(*shown, console=console, transient=True, disable=not console.is_terminal) as bars:
         task = bars.add_task("starting", total=None)
 

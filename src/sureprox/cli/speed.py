@@ -8,9 +8,9 @@ import typer
 from rich.console import Console
 
 from sureprox.circumstances import circumstances
+from sureprox.cli import INTERRUPTED
 from sureprox.cli.choices import chosen_device
-from sureprox.cli.reproduce import INTERRUPTED
-from sureprox.cli.tables import new_table, table_console
+from sureprox.cli.tables import line_console, new_table, table_console
 from sureprox.errors import InputError
 from sureprox.evaluation.speed import FAST, Timing, measured
 from sureprox.evaluation.speed_records import SpeedRecord, read_speed, write_speed
@@ -23,7 +23,7 @@ def run_speed(
 ) -> None:
     import matplotlib  # noqa: F401  a missing extra should show before the work, not after it
 
-    console = Console(soft_wrap=True, highlight=False, markup=False)
+    console = line_console()
     path = out / "speed.json"
     if redraw:
         record = read_speed(path)

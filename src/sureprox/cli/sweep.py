@@ -10,9 +10,10 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from sureprox.cli import INTERRUPTED
 from sureprox.cli.choices import chosen_places
-from sureprox.cli.tables import new_table, table_console
-from sureprox.cli.train import DEVICES, INTERRUPTED, pairs
+from sureprox.cli.tables import Description, line_console, new_table, table_console
+from sureprox.cli.train import DEVICES, pairs
 from sureprox.errors import ConfigError
 from sureprox.training import Ending, Outcome, Recipe, Sweep, paper_settings, preset, preset_names, read_recipe
 from sureprox.training import sweep as run_sweep
@@ -74,8 +75,8 @@ def run(
     """Train what is not trained yet, show a line for each recipe and the table; the exit code says how it went."""
     if device not in DEVICES:
         raise ConfigError(f"device is {device!r}; choose one of {', '.join(DEVICES)}")
-    console = Console(stderr=as_json, soft_wrap=True, highlight=False, markup=False)
-    shown = (TextColumn("{task.description}"), BarColumn(20), MofNCompleteColumn(), TextColumn("batches"))
+    console = line_console(stderr=as_json)
+    shown = (Description(), BarColumn(20), MofNCompleteColumn(), TextColumn("batches"))
     with Progress(
         *shown, TimeRemainingColumn(), console=console, transient=True, disable=not console.is_terminal
     ) as bars:

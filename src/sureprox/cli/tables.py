@@ -1,8 +1,35 @@
-"""How the tables of the command line look."""
+"""How the tables and other lines of the command line look.
+
+Names of files, columns and models come from anywhere. They are shown as they are: square brackets are not markup, and
+what a terminal would obey is escaped.
+"""
+
+from typing import Any
 
 from rich import box
 from rich.console import Console
+from rich.progress import ProgressColumn, Task
 from rich.table import Table
+from rich.text import Text
+
+from sureprox.errors import printable
+
+
+class PlainConsole(Console):
+    """Text without markup and emoji codes; all but line breaks is printable."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(markup=False, emoji=False, **options)
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        return super().render_str("\n".join(map(printable, text.split("\n"))), **options)
+
+
+class Description(ProgressColumn):
+    """What a progress bar says of its task."""
+
+    def render(self, task: Task) -> Text:
+        return Text(printable(task.description))
 
 
 def new_table(first: str, second: str, *others: str) -> Table:
@@ -15,7 +42,12 @@ def new_table(first: str, second: str, *others: str) -> Table:
     return table
 
 
-def table_console() -> Console:
+def line_console(**options: Any) -> PlainConsole:
+    """For sentences: never wrapped, nothing in colour."""
+    return PlainConsole(soft_wrap=True, highlight=False, **options)
+
+
+def table_console() -> PlainConsole:
     """As wide as the terminal; wide enough for every table where there is none."""
-    console = Console()
-    return console if console.is_terminal else Console(width=160)
+    console = PlainConsole()
+    return console if console.is_terminal else PlainConsole(width=160)

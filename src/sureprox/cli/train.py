@@ -10,10 +10,11 @@ from typing import Any
 import torch
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TimeRemainingColumn
 from rich.text import Text
 
-from sureprox.cli.tables import new_table, table_console
+from sureprox.cli import INTERRUPTED
+from sureprox.cli.tables import Description, line_console, new_table, table_console
 from sureprox.errors import ConfigError
 from sureprox.training import Recipe, TrainingResult, preset, preset_names, read_recipe
 from sureprox.training import train as run_training
@@ -24,7 +25,6 @@ from sureprox.training.team import launched
 
 PRESET = "lasso-7"
 DEVICES = ("auto", "cpu", "cuda")
-INTERRUPTED = 130  # what shells report for a command ended by Ctrl-C
 LINES = 50  # progress lines of a whole run where there is no terminal
 
 BARE_WORD = re.compile(r"[\w./^+-]+")
@@ -104,7 +104,7 @@ def run(recipe: Recipe, out: Path, *, device: str, backend: str, tensorboard: bo
     torch.manual_seed(recipe.training.seed)  # the initial weights are drawn from torch's default generator
     optimizer = recipe.build()
     rank = launched()[0]
-    console = Console(soft_wrap=True, highlight=False, markup=False, quiet=rank > 0)  # one process speaks for all
+    console = line_console(quiet=rank > 0)  # one process speaks for all
     display = Display(console, recipe)
     try:
         with display:
@@ -161,7 +161,7 @@ class Display:
         self.started = False
         self.loss, self.validation, self.failures = "", "", 0
         self.next_line = 0.0
-        columns = (BarColumn(10), MofNCompleteColumn(), TextColumn("{task.description}"), Speed())
+        columns = (BarColumn(10), MofNCompleteColumn(), Description(), Speed())
         self.bars = Progress(*columns, TimeRemainingColumn(), console=console, transient=True)
         self.task = self.bars.add_task("", total=self.total, start=False, visible=False)
 

@@ -1,12 +1,11 @@
 """Parts: what is solved as a whole and written as one shard. A part knows where its problems are, and is sent around.
 
-The label says which problems they are, so that the results of others are not taken for theirs.
+The label says which problems they are, so that the results of others are not taken for theirs: it begins with a digest
+of their numbers, or of the bytes of their file.
 """
 
-import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -15,7 +14,9 @@ import torch
 from torch import Tensor
 
 from sureprox.errors import InputError
-from sureprox.problem_files import from_arrays, read_problem
+from sureprox.many.labels import digest, file_digest, function_label, problem_digest
+from sureprox.problem_files import ZarrArray, from_arrays, map_npy, read_problem
+from sureprox.problem_files.limits import Array
 from sureprox.problems import Problem
 
 Loaded = tuple[Problem, Tensor | None]  # problems, and where they start: None for the origin
@@ -52,11 +53,7 @@ class Given:
 
     @property
     def label(self) -> str:
-        digest = hashlib.sha256()
-        for value in (*self.problem.tensors(), *(() if self.x0 is None else (self.x0,))):
-            digest.update(f"{value.dtype} {tuple(value.shape)}".encode())
-            digest.update(np.ascontiguousarray(value.detach().cpu().numpy()).data)
-        return f"sha256 {digest.hexdigest()}"
+        return problem_digest(self.problem, self.x0)
 
     @property
     def size(self) -> int | None:
@@ -75,7 +72,7 @@ class InFile:
 
     @property
     def label(self) -> str:
-        return f"{self.path.name}, {self.path.stat().st_size} bytes"
+        return f"{file_digest(self.path)}, {self.path.name}"
 
     @property
     def size(self) -> int | None:
@@ -94,9 +91,16 @@ class Rows:
     start: int
     stop: int
     reading: Reading
+    shared: str = ""  # digest of an A (m, n), which every part has
 
     @property
     def label(self) -> str:
+        A, b = (opened(path) for path in self.paths)
+        mine = slice(self.start, self.stop)
+        return f"{digest(*(() if self.shared else (A[mine],)), b[mine], about=self.shared)}, {self._name}"
+
+    @property
+    def _name(self) -> str:
         return f"{self.paths[0].name} and {self.paths[1].name}, {self.start} to {self.stop}"
 
     @property
@@ -109,7 +113,7 @@ class Rows:
         own = {name: _cut(getattr(self.reading, name), mine) for name in ("lam", "lam_ratio")}
         target = "y" if self.reading.kind == "logistic" else "b"
         arrays = {"A": A[mine] if A.ndim == 3 else A[:], target: b[mine]}
-        loaded = from_arrays(arrays, source=self.label, **(vars(self.reading) | own))
+        loaded = from_arrays(arrays, source=self._name, **(vars(self.reading) | own))
         return loaded.problem, loaded.x0
 
 
@@ -122,7 +126,7 @@ class Made:
 
     @property
     def label(self) -> str:
-        return f"made by {_described(self.function)}"
+        return f"made by {function_label(self.function)}"
 
     @property
     def size(self) -> int | None:
@@ -149,14 +153,12 @@ def part_of(item: Any, reading: Reading) -> Part:
     )
 
 
-def opened(path: Path) -> Any:
+def opened(path: Path) -> Array | ZarrArray:
     """An array on disk that is read as it is sliced."""
     try:
-        if path.suffix == ".zarr":
-            import zarr
-
-            return zarr.open_array(path, mode="r")
-        return np.load(path, mmap_mode="r", allow_pickle=False)
+        return ZarrArray(path) if path.suffix == ".zarr" else map_npy(path)
+    except InputError:
+        raise
     except ModuleNotFoundError:
         raise InputError(f"{path.name} needs zarr, which is not installed; run: pip install 'sureprox[zarr]'") from None
     except Exception as error:  # damaged headers make numpy and zarr raise almost anything
@@ -167,11 +169,3 @@ def opened(path: Path) -> Any:
 def _cut(values: Any, mine: slice) -> Any:
     """The values of these problems, where each has its own."""
     return values if values is None or np.ndim(values) == 0 else values[mine]
-
-
-def _described(function: Any) -> str:
-    if isinstance(function, partial):
-        given = (*function.args, *(f"{name}={value}" for name, value in function.keywords.items()))
-        plain = ", ".join(str(value) for value in given if isinstance(value, int | float | str | Path))
-        return f"{_described(function.func)}({plain})"
-    return str(getattr(function, "__qualname__", type(function).__name__))

@@ -116,6 +116,22 @@ class Shards:
     def _write_manifest(self, content: dict[str, Any]) -> None:
         write_atomically(self.directory / MANIFEST, (json.dumps(content, indent=2) + "\n").encode())
 
-    def locked(self) -> contextlib.AbstractContextManager[None]:
-        """The directory, made if need be, for one run at a time."""
-        return locked(self.directory)
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """The directory, made if need be, for one run at a time; one that fails without a shard leaves nothing."""
+        kept = self.directory / LOCK, self.directory / MANIFEST
+        made = [path for path in (*kept, self.directory, *self.directory.parents) if not path.exists()]
+        with locked(self.directory):
+            try:
+                yield
+            except Exception:
+                if not self.done():
+                    _remove(made)
+                raise
+
+
+def _remove(paths: list[Path]) -> None:
+    """Files, then the directories that are empty."""
+    for path in paths:
+        with contextlib.suppress(OSError):
+            path.rmdir() if path.is_dir() else path.unlink()

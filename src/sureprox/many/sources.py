@@ -8,7 +8,9 @@ from typing import Any
 import torch
 
 from sureprox.errors import InputError
+from sureprox.many.labels import digest
 from sureprox.many.parts import Given, InFile, Part, Reading, Rows, opened, part_of
+from sureprox.problem_files import ZarrArray
 from sureprox.problems import Problem
 
 SHARD = 8192  # most problems of one shard where the source can be cut anywhere
@@ -82,14 +84,18 @@ def _cut_arrays(paths: tuple[Path, Path], reading: Reading, fit: Fit) -> Source:
         raise InputError(
             f"{paths[0].name} has shape {A.shape} and {paths[1].name} {b.shape}; give A (m, n) or (B, m, n), b (B, m)"
         )
+    for array in (A, b):
+        if isinstance(array, ZarrArray):
+            array.check()
     count = b.shape[0]
     for name in ("lam", "lam_ratio"):
         values = getattr(reading, name)
         if values is not None and hasattr(values, "__len__") and len(values) != count:
             raise InputError(f"there are {len(values):,} values of {name} for {count:,} problems; give as many")
     size = min(fit(Rows(paths, 0, 1, reading)), SHARD)
+    shared = digest(A[:]) if A.ndim == 2 else ""
     return Source(
-        lambda: (Rows(paths, start, min(start + size, count), reading) for start in range(0, count, size)),
+        lambda: (Rows(paths, start, min(start + size, count), reading, shared) for start in range(0, count, size)),
         -(-count // size),
         count,
     )

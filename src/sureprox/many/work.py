@@ -1,6 +1,7 @@
 """One part: load it, solve it chunk by chunk, write its shard. Runs here or on a worker."""
 
-from dataclasses import dataclass
+import uuid
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ class Settings:
     memory: int | None = None
     threads: int | None = None  # of torch, in a process that has several beside it
     out: Path | None = None
+    run: str = field(default_factory=lambda: uuid.uuid4().hex)  # the same in every copy of these, on all workers
 
 
 @dataclass(frozen=True)
@@ -59,12 +61,14 @@ def solve_part(task: Task) -> Done:
     if settings.threads is not None:
         torch.set_num_threads(settings.threads)
     try:
+        # before the problems are loaded: if their file changes now, the label is not that of the file, and is refused
+        label = "" if shards is None else task.part.label
         solved = _solved(task)
     except InputError as error:
         raise InputError(f"shard {task.index}: {error}") from None
     if shards is None:
         return described(solved, keep=True)
-    shards.write(task.index, solved, task.part.label)
+    shards.write(task.index, solved, label)
     return described(solved, keep=False)
 
 
@@ -93,20 +97,23 @@ def _solved(task: Task) -> Solved:
 
 
 _needed: dict[tuple[object, ...], Needed] = {}
+MOST_KEPT = 1000  # of them
 
 
 def fitting(problem: Problem, settings: Settings, device: torch.device) -> int:
     """The number given, or what `memory` allows."""
     if settings.chunk is not None:
         return settings.chunk
-    certify = settings.options.get("certify", True)
-    optimizer = settings.optimizer
-    shapes = tuple((tuple(value.shape[1:]), value.ndim) for value in problem.tensors())
-    kind = optimizer if isinstance(optimizer, str | None) else type(optimizer)
-    key = (type(problem.f), type(problem.r), shapes, problem.n, problem.dtype, device, kind, certify)
+    one = problem.select(torch.zeros(1, dtype=torch.int64, device=problem.device))
+    shapes = tuple(value.shape for value in one.tensors())
+    certify, optimizer = settings.options.get("certify", True), settings.optimizer
+    # counted once in a run: what an optimizer holds depends on more than its type, such as the sizes of its layers
+    used = "default" if optimizer is None else settings.run
+    key = (used, certify, type(problem.f), type(problem.r), shapes, problem.n, problem.dtype, device)
     if key not in _needed:
-        few = problem.select(torch.zeros(1, dtype=torch.int64, device=problem.device)).to(device=device)
-        _needed[key] = memory_needed(few, optimizer, certify)
+        if len(_needed) >= MOST_KEPT:
+            _needed.clear()
+        _needed[key] = memory_needed(one.to(device=device), optimizer, certify)
     return _needed[key].fit(free_memory(device) if settings.memory is None else settings.memory)
 
 

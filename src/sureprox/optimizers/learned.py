@@ -17,6 +17,7 @@ from sureprox.problems.forms import curvature_of
 from sureprox.types import Scalars
 
 E = TypeVar("E", bound=StrEnum)
+FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)  # there are shorter ones, for storage only
 
 
 class LearnedOptimizer(nn.Module, Optimizer[S]):
@@ -83,7 +84,7 @@ class LearnedOptimizer(nn.Module, Optimizer[S]):
         self.take(shaped)
 
     def take(self, weights: Mapping[str, Tensor]) -> None:
-        """Replace all weights at once; refuses wrong names, wrong shapes and values that are not finite."""
+        """Replace all weights at once; refuses wrong names, shapes, dtypes and values that are not finite."""
         own = dict(self.named_parameters())
         missing, extra = sorted(set(own) - set(weights)), sorted(set(weights) - set(own))
         if missing or extra:
@@ -95,7 +96,7 @@ class LearnedOptimizer(nn.Module, Optimizer[S]):
                 raise WeightsError(
                     f"weight {name} has shape {tuple(value.shape)}; this {self.kind} needs {tuple(own[name].shape)}"
                 )
-            if not value.is_floating_point() or not bool(torch.isfinite(value).all()):
+            if value.dtype not in FLOATS or not bool(torch.isfinite(value).all()):
                 raise WeightsError(f"weight {name} is not finite floating point; the file is damaged or badly trained")
             dtypes.add(value.dtype)
         if dtypes:

@@ -6,22 +6,41 @@ import warnings
 import zipfile
 from collections import Counter
 from collections.abc import Collection
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 
 from sureprox.errors import InputError
-from sureprox.problem_files.limits import Array, check_expansion, check_shape, numbers
+from sureprox.problem_files.limits import Array, check_expansion, check_numbers, check_shape, numbers
 
 MAGIC = b"\x93NUMPY"
 LONGEST_HEADER = 10_000  # bytes; numpy's own limit
+
+
+@dataclass(frozen=True)
+class Heading:
+    """What comes before the numbers of an array."""
+
+    shape: tuple[int, ...]
+    fortran: bool
+    dtype: np.dtype[Any]
+    end: int  # where the numbers begin
 
 
 def read_npy(path: Path) -> Array:
     """The array of a `.npy` file."""
     with path.open("rb") as file:
         return _array(file, os.fstat(file.fileno()).st_size, path.name)
+
+
+def map_npy(path: Path) -> Array:
+    """The array of a `.npy` file, mapped into memory: its numbers are read when they are used."""
+    with path.open("rb") as file:
+        found = _heading(file, os.fstat(file.fileno()).st_size, path.name)
+    check_numbers(path.name, found.dtype)
+    return np.memmap(path, found.dtype, "r", found.end, found.shape, "F" if found.fortran else "C")
 
 
 def read_npz(path: Path, wanted: Collection[str]) -> tuple[dict[str, Array], list[str]]:
@@ -53,6 +72,16 @@ def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, label: str) -> Arra
 
 def _array(stream: IO[bytes], size: int, label: str) -> Array:
     """One array from a stream of `size` bytes."""
+    found = _heading(stream, size, label)
+    content = stream.read()
+    if len(content) != size - found.end:
+        raise InputError(f"{label} ends too early: damaged or cut short")
+    array = np.frombuffer(content, found.dtype).reshape(found.shape, order="F" if found.fortran else "C")
+    return numbers(label, array)
+
+
+def _heading(stream: IO[bytes], size: int, label: str) -> Heading:
+    """Read up to the numbers; what is declared must be what the other bytes of the stream have room for."""
     prefix = stream.read(8)
     refuse_pickle(prefix, label)
     if prefix[:6] != MAGIC or len(prefix) < 8:
@@ -65,15 +94,12 @@ def _array(stream: IO[bytes], size: int, label: str) -> Array:
     length = int.from_bytes(counted, "little")
     if len(counted) < width or length > LONGEST_HEADER:
         raise InputError(f"{label} declares a header of {length:,} bytes; it is damaged")
-    header = stream.read(length)
-    shape, fortran, dtype = _header(counted + header, version)
+    shape, fortran, dtype = _header(counted + stream.read(length), version)
     if dtype.hasobject:
         raise InputError(f"{label} holds Python objects, a pickle which could run code; save an array of float64")
-    check_shape(label, shape, dtype.itemsize, size - 8 - width - length)
-    content = stream.read()
-    if len(content) != size - 8 - width - length:
-        raise InputError(f"{label} ends too early: damaged or cut short")
-    return numbers(label, np.frombuffer(content, dtype).reshape(shape, order="F" if fortran else "C"))
+    end = 8 + width + length
+    check_shape(label, shape, dtype.itemsize, size - end)
+    return Heading(shape, fortran, dtype, end)
 
 
 def _header(content: bytes, version: tuple[int, int]) -> tuple[tuple[int, ...], bool, np.dtype[np.generic]]:

@@ -1,0 +1,50 @@
+"""Tasks on a local cluster whose scheduler lives in this process, while the system clock goes back by an hour.
+
+    PYTHONPATH=tests python tests/faults/cluster_while_clock_jumps.py
+
+Prints JSON: the results of the tasks, or the error; then the same for tasks that are given to the cluster afterwards.
+"""
+
+import json
+import time
+from typing import Any
+
+true, offset = time.time, [0.0]
+time.time = lambda: true() + offset[0]  # before Dask takes its own reference, so that all see the same clock
+
+import distributed
+
+from sureprox import tasks
+from sureprox.cluster import map_on
+from sureprox.errors import SureproxError
+
+COUNT = 20
+
+
+def numbers() -> Any:
+    """The clock jumps while tasks and results are sent."""
+    for number in range(COUNT):
+        if number == COUNT // 2:
+            offset[0] = -3600.0
+        yield number
+
+
+def outcome(client: Any, items: Any) -> Any:
+    try:
+        return list(map_on(client, abs, items))
+    except SureproxError as error:
+        return str(error)
+
+
+def main() -> None:
+    tasks.EVERY, tasks.SILENCE = 0.1, 5
+    threads = {"processes": False, "protocol": "tcp://", "threads_per_worker": 1}
+    with (
+        distributed.LocalCluster(1, **threads, dashboard_address="127.0.0.1:0", silence_logs=60) as local,
+        distributed.Client(local) as client,
+    ):
+        print(json.dumps([outcome(client, numbers()), outcome(client, range(COUNT))]))
+
+
+if __name__ == "__main__":
+    main()
