@@ -23,7 +23,7 @@ from sureprox.run import Run
 from sureprox.solution import RECORDS, Progress, Solution, Status
 from sureprox.stopping import StoppingRule
 
-__all__ = ["Progress", "Solution", "Status", "default_optimizer", "iterate", "solve"]
+__all__ = ["Progress", "Solution", "Status", "default_optimizer", "iterate", "prepare", "solve"]
 
 MAX_ITER = 1000
 LOADED = 64  # optimizers by name or path that are kept in memory
@@ -49,6 +49,19 @@ def _kept(stem: Path, device: torch.device) -> Optimizer[Any]:
 @lru_cache(maxsize=LOADED)
 def _loaded(stem: Path, stamp: tuple[int, ...], device: torch.device) -> Optimizer[Any]:
     return load(stem, device=device)
+
+
+def prepare(
+    problem: Problem, optimizer: Optimizer[Any] | str | None = None, certify: bool | str = True, engine: str = "auto"
+) -> str:
+    """Build the kernels that `solve` takes for problems like this one, and wait for them; says which engine that is."""
+    return plan(problem, _chosen(problem, optimizer), certify, engine, wait=True).engine
+
+
+def _chosen(problem: Problem, optimizer: Optimizer[Any] | str | None) -> Optimizer[Any]:
+    if optimizer is None:
+        return default_optimizer(problem)
+    return _kept(locate(optimizer), problem.device) if isinstance(optimizer, str) else optimizer
 
 
 def iterate(problem: Problem, optimizer: Optimizer[S], state: S, steps: int, *, engine: str = "auto") -> Iterator[S]:
@@ -121,10 +134,7 @@ def solve(
     check_options(optimizer, max_iter, tol, record, check_every)
     free = optimizer is None and certify and not record and max_iter >= MAX_ITER
     free = free and all(given is None for given in (x0, callback, step_size, generator))
-    if optimizer is None:
-        optimizer = default_optimizer(problem)
-    elif isinstance(optimizer, str):
-        optimizer = _kept(locate(optimizer), problem.device)
+    optimizer = _chosen(problem, optimizer)
     given, start = x0 is not None, problem.start(x0)
     if differentiable is None:
         differentiable = torch.is_grad_enabled() and (problem.requires_grad or start.requires_grad)

@@ -10,7 +10,7 @@ from torch import Tensor
 from sureprox.optimizers import FISTA, AdaLISTA, Optimizer, load, pretrained, read_card
 from sureprox.problems import Problem
 from sureprox.problems.forms import Loss, form_of
-from sureprox.solve import Progress, solve
+from sureprox.solve import Progress, prepare, solve
 
 MOST = 100_000  # iterations; time runs out first
 
@@ -60,6 +60,7 @@ class Ours:
         return f"sureprox.solve(problem, {self.shown}, tol={self.tol:g}, certify={self.certify!r})"
 
     def prepare(self, problem: Problem) -> Problem:
+        prepare(problem, self.optimizer, self.certify)
         return problem
 
     def run(self, prepared: Problem, deadline: float) -> Tensor:

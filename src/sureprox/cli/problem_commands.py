@@ -58,6 +58,9 @@ def solve(
         bool,
         typer.Option("--polish/--no-polish", help="End LASSO problems as soon as the support is nearly known, or not."),
     ] = True,
+    engine: Annotated[
+        str, typer.Option(help="auto, plain, kernels or compiled: what takes the steps; kernels are built once.")
+    ] = "auto",
     device: Device = "auto",
     dtype: Dtype = "auto",
     out: Annotated[
@@ -95,7 +98,9 @@ def solve(
 
     if cheap and not certify:
         raise InputError("--cheap and --no-certify are given; choose one")
-    request = Request(optimizer, tol, max_iter, "cheap" if cheap else certify, choices.chosen_device(device), polish)
+    request = Request(
+        optimizer, tol, max_iter, "cheap" if cheap else certify, choices.chosen_device(device), polish, engine
+    )
     if shards is None:
         if dask or scheduler or chunk:
             raise InputError("--dask, --scheduler and --chunk go with --shards DIR; give it too")

@@ -41,6 +41,7 @@ class Request:
     certify: bool | str
     device: torch.device
     polish: bool = True
+    engine: str = "auto"
 
 
 def run(loaded: Loaded, request: Request, out: Path, table: Path | None, *, as_json: bool) -> None:
@@ -60,7 +61,8 @@ def run(loaded: Loaded, request: Request, out: Path, table: Path | None, *, as_j
         began = time.perf_counter()
         try:
             limits = (request.max_iter, request.tol, request.certify)
-            solution = solve(problem, optimizer, x0, *limits, callback=heard, polish=None if request.polish else False)
+            polish = None if request.polish else False
+            solution = solve(problem, optimizer, x0, *limits, callback=heard, polish=polish, engine=request.engine)
         except RuntimeError as error:
             if "memory" not in str(error):
                 raise

@@ -48,6 +48,7 @@ def run(
             tol=request.tol,
             certify=request.certify,
             polish=None if request.polish else False,
+            engine=request.engine,
             device=request.device,
             progress=heard,
             **reading,

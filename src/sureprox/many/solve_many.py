@@ -20,6 +20,7 @@ from sureprox.many.solved import Solved
 from sureprox.many.sources import Source, source_of
 from sureprox.many.work import Done, Settings, Task, fitting, found, solve_part
 from sureprox.optimizers import Optimizer, load
+from sureprox.plan import chosen_engine
 from sureprox.solve import check_options
 
 
@@ -62,6 +63,7 @@ def solve_many(
     check_every: int = 10,
     floor: float | None = None,
     polish: bool | None = None,
+    engine: str = "auto",
     kind: str | None = None,
     lam: Any = None,
     lam_ratio: Any = None,
@@ -78,7 +80,8 @@ def solve_many(
 
     Each item or file is a shard of the results; a Problem and arrays are cut into shards of `chunk` problems. `chunk`
     is also how many problems are solved at a time; by default what fits in `memory` bytes (`chunk_size`), and for
-    shards at most 8192.
+    shards at most 8192. `engine`: as in `solve`, but kernels are always built first, so that all shards are solved
+    alike.
 
     `out`: a directory for the results, one file for each shard, with x, objective, gap, kkt, iterations and status of
     each problem. Called again after it was interrupted or killed, with the same source and options, it goes on: a
@@ -98,7 +101,8 @@ def solve_many(
     if isinstance(optimizer, str):
         load(optimizer)  # a name that is not known is refused before anything is written
     options = {"max_iter": max_iter, "tol": tol, "certify": certify, "check_every": check_every, "floor": floor}
-    options["polish"] = polish
+    options |= {"polish": polish} | ({} if engine == "auto" else {"engine": engine})
+    chosen_engine(engine)
     where = None if device is None else str(device)
     shards = None if out is None else Shards(Path(out))
     if memory is None and cluster == "local":

@@ -14,7 +14,7 @@ from sureprox.many.shards import Shards
 from sureprox.many.solved import Solved, joined, largest_relative
 from sureprox.optimizers import Optimizer
 from sureprox.problems import Problem
-from sureprox.solve import solve
+from sureprox.solve import prepare, solve
 
 
 @dataclass(frozen=True)
@@ -84,6 +84,7 @@ def _solved(task: Task) -> Solved:
         x0 = problem.start(x0)
     device = torch.device(settings.device or problem.device)
     size = fitting(problem, settings, device) if problem.selectable else problem.batch
+    certify, engine = settings.options.get("certify", True), settings.options.get("engine", "auto")
     solutions = []
     for start in range(0, problem.batch, size):
         piece, begin = problem, x0
@@ -91,7 +92,9 @@ def _solved(task: Task) -> Solved:
             index = torch.arange(start, min(start + size, problem.batch), device=problem.device)
             piece, begin = problem.select(index), None if x0 is None else x0[index]
         begin = None if begin is None else begin.to(device)
-        solution = solve(piece.to(device=device), settings.optimizer, begin, **settings.options)
+        piece = piece.to(device=device)
+        prepare(piece, settings.optimizer, certify, engine)
+        solution = solve(piece, settings.optimizer, begin, **settings.options)
         solutions.append(solution)
     return joined(solutions, task.index)
 

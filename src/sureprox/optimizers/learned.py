@@ -24,9 +24,7 @@ class LearnedOptimizer(nn.Module, Optimizer[S]):
     """An optimizer with weights. The module holds only weights; iterates live in the state."""
 
     kind: ClassVar[str]  # the name used in model names and cards, e.g. "go-math-l2o"
-    curvature: float | None = (
-        None  # of the logistic problems in training; None: it does not matter
-    )
+    curvature: float | None = None  # of the logistic problems in training; None: it does not matter
 
     @property
     @abstractmethod

@@ -61,6 +61,7 @@ def fitted(
     step_size: Tensor | None = None,
     floor: float | None = None,
     check_every: int = 10,
+    engine: str = "auto",
 ) -> Fitted:
     """Solve to the certificate `tol` of `StoppingRule`, with its `floor`, in at most `max_iter` iterations.
 
@@ -69,7 +70,7 @@ def fitted(
     least squares needs no stages: `solve` itself does this for it (`sureprox.polish`).
     """
     chosen = default_optimizer() if optimizer is None else optimizer
-    x, step = problem.start(), estimated_step(problem) if step_size is None else step_size
+    x, step = problem.start(), estimated_step(problem, engine) if step_size is None else step_size
     rule = StoppingRule(problem, None, tol, floor)
     iterations = torch.zeros(problem.batch, dtype=torch.int64, device=problem.device)
     newton = polish and not can_polish(form_of(problem))
@@ -89,6 +90,7 @@ def fitted(
             floor=floor,
             check_every=check_every,
             polish=polish,
+            engine=engine,
         )
         iterations = iterations + solution.iterations
         left -= int(solution.iterations.max())

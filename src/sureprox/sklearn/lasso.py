@@ -51,6 +51,7 @@ class Lasso(MultiOutputMixin, LinearRegressor):
         Newton steps on the support make small values cheap, and the default gives all digits of coef_.
     optimizer : one of `sureprox.optimizers`, or a pretrained name; None is restarted FISTA.
     device : "cpu", "cuda" or "auto".
+    engine : "auto", "plain", "kernels" or "compiled", as in `sureprox.solve`.
 
     coef_ (n_features,) or (n_targets, n_features), intercept_, dual_gap_ and n_iter_: a number, or one per target.
     n_iter_ is at least 1, as the iteration that finds nothing to do is counted.
@@ -65,6 +66,7 @@ class Lasso(MultiOutputMixin, LinearRegressor):
         tol: float = 1e-10,
         optimizer: Any = None,
         device: str = "cpu",
+        engine: str = "auto",
     ) -> None:
         self.alpha = alpha
         self.fit_intercept = fit_intercept
@@ -72,6 +74,7 @@ class Lasso(MultiOutputMixin, LinearRegressor):
         self.tol = tol
         self.optimizer = optimizer
         self.device = device
+        self.engine = engine
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         X, y = validate_data(
@@ -94,7 +97,7 @@ class Lasso(MultiOutputMixin, LinearRegressor):
         A, b = linear.compressed(linear.weighted_rows(made.A, weights), linear.weighted_rows(targets - shift, weights))
         n = linear.objective_scale(weights, len(Xt))
         problem = Problem(LeastSquares(A, b.mT.contiguous()), WeightedL1(n * float(self.alpha) / made.scale))
-        found = fitted(problem, self.optimizer, self.tol, self.max_iter)
+        found = fitted(problem, self.optimizer, self.tol, self.max_iter, engine=self.engine)
         coef = made.coefficients(found.x)
         intercept = shift - coef @ made.mean
         single = y.ndim == 1

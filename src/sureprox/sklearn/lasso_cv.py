@@ -10,7 +10,8 @@ from sklearn.utils.validation import _check_sample_weight
 from torch import Tensor
 
 from sureprox.errors import InputError
-from sureprox.problems import Problem, WeightedL1, WeightedLeastSquares
+from sureprox.plan import step_size
+from sureprox.problems import Problem, WeightedL1, WeightedLeastSquares, Zero
 from sureprox.problems.linear import LinearMap
 from sureprox.sklearn import linear
 from sureprox.sklearn.compat import dense, validate_data
@@ -60,6 +61,7 @@ class LassoCV(LinearRegressor):
         cv: Any = None,
         optimizer: Any = None,
         device: str = "cpu",
+        engine: str = "auto",
     ) -> None:
         self.eps = eps
         self.alphas = alphas
@@ -70,6 +72,7 @@ class LassoCV(LinearRegressor):
         self.cv = cv
         self.optimizer = optimizer
         self.device = device
+        self.engine = engine
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         X, y = validate_data(self, X, y, accept_sparse="csr", y_numeric=True, dtype=np.float64)
@@ -124,10 +127,9 @@ class LassoCV(LinearRegressor):
         F, K = len(folds), len(alphas)
         each = torch.arange(F, device=X.device).repeat_interleave(K)  # the fold of every instance
         f = WeightedLeastSquares(A, b, weights, self.fit_intercept and A is made.A)
-        L = f.lipschitz()
+        step = step_size(Problem(f, Zero()), self.engine)[each]
         lam = (folds.train.sum(1, keepdim=True) * alphas).reshape(-1, 1)
         problem = Problem(f.select(each), WeightedL1(lam / made.scale))
-        step = 1 / torch.where(L > 0, L, 1.0)[each]
         found = fitted(
             problem,
             self.optimizer,
@@ -137,6 +139,7 @@ class LassoCV(LinearRegressor):
             step_size=step,
             floor=1.0,
             check_every=25,
+            engine=self.engine,
         )
         residual = y - LinearMap(made.A).forward(found.x)
         if self.fit_intercept:

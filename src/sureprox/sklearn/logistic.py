@@ -50,6 +50,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
         tol: float = 1e-10,
         optimizer: Any = None,
         device: str = "cpu",
+        engine: str = "auto",
     ) -> None:
         self.C = C
         self.l1_ratio = l1_ratio
@@ -59,6 +60,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
         self.tol = tol
         self.optimizer = optimizer
         self.device = device
+        self.engine = engine
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64)
@@ -78,7 +80,8 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
             A = torch.cat([A, torch.full_like(A[:, :1], float(weights.sum()) ** -0.5)], 1)
             penalty = torch.cat([penalty, penalty.new_zeros(1)])
         f = Logistic(A, tensor(labels[counted], device), weights=weights)
-        found = fitted(Problem(f, WeightedL1(penalty)), self.optimizer, self.tol, self.max_iter)
+        problem = Problem(f, WeightedL1(penalty))
+        found = fitted(problem, self.optimizer, self.tol, self.max_iter, engine=self.engine)
         x = _best_intercept(f, found.x) if self.fit_intercept else found.x
         coef = made.coefficients(x[:, :n])
         self.coef_ = array(coef)

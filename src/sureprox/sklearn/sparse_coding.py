@@ -23,12 +23,14 @@ def sparse_encode(
     tol: float = 1e-6,
     optimizer: Any = None,
     device: str = "cpu",
+    engine: str = "auto",
 ) -> Array:
     """The codes (n_samples, n_components): min_c 1/2 |x - c D|^2 + alpha |c|_1 for every row x of X.
 
     The objective of scikit-learn's `sparse_encode` with algorithm "lasso_cd" or "lasso_lars", and in the terms of
     `sureprox.lasso` A = D' and lam = alpha. X (n_samples, n_features), dictionary (n_components, n_features). Every
-    code is certified: its objective is at most a factor 1 + tol above the best possible one.
+    code is certified: its objective is at most a factor 1 + tol above the best possible one. `engine` as in
+    `sureprox.solve`.
     """
     X = check_array(X, dtype=[np.float64, np.float32], input_name="X")
     atoms = check_array(dictionary, dtype=np.float64, input_name="dictionary")
@@ -40,7 +42,7 @@ def sparse_encode(
     where = chosen_device(device)
     problem = lasso(tensor(atoms.T, where), tensor(X, where), float(alpha))
     every = 10 if where.type == "cpu" else 25  # a GPU is quick with iterations, not with checks
-    return array(fitted(problem, optimizer, tol, max_iter, check_every=every).x)
+    return array(fitted(problem, optimizer, tol, max_iter, check_every=every, engine=engine).x)
 
 
 class SparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -50,7 +52,7 @@ class SparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     transform_algorithm : "lasso_cd" or "lasso_lars", two names of one objective.
     transform_alpha : the alpha of `sparse_encode`; None is 1.
     split_sign : whether the positive and the negative parts of a code become features of their own.
-    transform_max_iter, tol, optimizer, device : as in `sparse_encode`.
+    transform_max_iter, tol, optimizer, device, engine : as in `sparse_encode`.
 
     components_ (n_components, n_features): the dictionary in use. With a dictionary given, fit only checks.
     """
@@ -66,6 +68,7 @@ class SparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         tol: float = 1e-6,
         optimizer: Any = None,
         device: str = "cpu",
+        engine: str = "auto",
     ) -> None:
         self.dictionary = dictionary
         self.transform_algorithm = transform_algorithm
@@ -75,6 +78,7 @@ class SparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         self.tol = tol
         self.optimizer = optimizer
         self.device = device
+        self.engine = engine
 
     def fit(self, X: Any, y: Any = None) -> Self:
         X = validate_data(self, X, dtype=[np.float64, np.float32])
@@ -106,6 +110,7 @@ class SparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             tol=self.tol,
             optimizer=self.optimizer,
             device=self.device,
+            engine=self.engine,
         ).astype(X.dtype)
         return np.hstack([np.maximum(codes, 0), -np.minimum(codes, 0)]) if self.split_sign else codes
 
