@@ -97,6 +97,7 @@ class LassoCV(LinearRegressor):
             tol=self.tol,
             optimizer=self.optimizer,
             device=self.device,
+            engine=self.engine,
         )
         final._fit_checked(X, y, given)
         for name in ("coef_", "intercept_", "dual_gap_", "n_iter_"):
