@@ -30,6 +30,7 @@ from sureprox.problems.forms import Form, form_of
 from sureprox.types import Scalars, Vectors
 
 MOST_IDLE = 16  # recorded or compiled steps that are kept for the next solve
+MOST_PLANS = 64
 
 
 class Engine(StrEnum):
@@ -56,13 +57,18 @@ class Plan:
         if self.engine is not Engine.COMPILED and not self.replayed:
             yield self.once()
             return
-        weights = list(self.optimizer.parameters()) if isinstance(self.optimizer, LearnedOptimizer) else []
-        key = self.engine, self.form, self.certify, self.optimizer, tuple(weight._version for weight in weights)
-        made = _idle.taken(key)
+        made = _idle.taken(self.key)
         if made is None:
             made = self._accelerated()
         yield made
-        _idle.put(key, made)  # not after an error: what it holds is unknown then
+        _idle.put(self.key, made)  # not after an error: what it holds is unknown then
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What decides everything else: the optimizer is known by itself, and its weights by how often they changed."""
+        weights = self.optimizer.parameters() if isinstance(self.optimizer, LearnedOptimizer) else ()
+        changes = tuple((weight.data_ptr(), weight._version) for weight in weights)
+        return self.engine, self.form, self.certify, self.optimizer, changes
 
     def guaranteed(self) -> Optimizer[Any]:
         """The optimizer with its guarantee, if one is asked for."""
@@ -126,28 +132,45 @@ class _Idle:
     def __init__(self, most: int) -> None:
         self.most = most
         self._lock = threading.Lock()
-        self._kept: OrderedDict[Any, list[Any]] = OrderedDict()
+        self._kept: list[tuple[Any, Any]] = []  # the oldest first
 
     def taken(self, key: Any) -> Any:
         with self._lock:
-            found = self._kept.get(key)
-            return found.pop() if found else None
+            for place in reversed(range(len(self._kept))):
+                if self._kept[place][0] == key:
+                    return self._kept.pop(place)[1]
+            return None
 
     def put(self, key: Any, value: Any) -> None:
         with self._lock:
-            self._kept.setdefault(key, []).append(value)
-            self._kept.move_to_end(key)
-            while sum(map(len, self._kept.values())) > self.most:
-                oldest = next(iter(self._kept))
-                self._kept[oldest] = self._kept[oldest][1:]
-                if not self._kept[oldest]:
-                    del self._kept[oldest]
+            self._kept.append((key, value))
+            del self._kept[: -self.most]
 
     def __len__(self) -> int:
-        return sum(map(len, self._kept.values()))
+        return len(self._kept)
+
+
+class _Plans:
+    """The last plans, by what they were made from."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[Any, Plan] = OrderedDict()
+
+    def get(self, key: Any) -> Plan | None:
+        with self._lock:
+            return self._kept.get(key)
+
+    def put(self, key: Any, value: Plan) -> None:
+        with self._lock:
+            self._kept[key] = value
+            if len(self._kept) > self.most:
+                self._kept.popitem(last=False)
 
 
 _idle = _Idle(MOST_IDLE)
+_plans = _Plans(MOST_PLANS)
 
 
 def plan(
@@ -162,7 +185,7 @@ def plan(
 
     `wait`: "auto" too builds the kernels first.
     """
-    chosen, form = chosen_engine(engine), form_of(problem)
+    chosen = chosen_engine(engine)
     if type(optimizer) is Certified or type(optimizer) is CertifiedCheap:
         certify, optimizer = True if type(optimizer) is Certified else "cheap", optimizer.optimizer
     elif certify == "cheap" and type(optimizer) is FISTA:  # which is a track itself
@@ -171,12 +194,23 @@ def plan(
         raise InputError("engine is 'compiled' and certify 'cheap', which decides step by step; pass certify=True")
     if differentiable and chosen not in (Engine.AUTO, Engine.PLAIN):
         raise InputError(f"engine is {chosen.value!r}, whose steps carry no gradients; pass differentiable=False")
-    simple = Plan(Engine.PLAIN, form, optimizer, certify)
+    simple = Plan(Engine.PLAIN, form_of(problem), optimizer, certify)
     if differentiable or chosen is Engine.PLAIN:
         return simple
-    if chosen is Engine.COMPILED and not compiler_available(form.device):
-        raise InputError(f"engine is 'compiled', but torch.compile finds no compiler for {form.device.type}")
-    return (_on_gpu if form.device.type == "cuda" else _on_cpu)(simple, chosen, wait or chosen is not Engine.AUTO)
+    key = simple.key, chosen
+    if (known := _plans.get(key)) is not None:
+        return known
+    made = _made(simple, chosen, wait or chosen is not Engine.AUTO)
+    if made.engine is not Engine.PLAIN:  # a plain one may become another when kernels are built
+        _plans.put(key, made)
+    return made
+
+
+def _made(simple: Plan, chosen: Engine, wait: bool) -> Plan:
+    device = simple.form.device
+    if chosen is Engine.COMPILED and not compiler_available(device):
+        raise InputError(f"engine is 'compiled', but torch.compile finds no compiler for {device.type}")
+    return (_on_gpu if device.type == "cuda" else _on_cpu)(simple, chosen, wait)
 
 
 def _on_cpu(simple: Plan, chosen: Engine, wait: bool) -> Plan:

@@ -18,7 +18,7 @@ from sureprox.backends.lasso_polish import points
 from sureprox.backends.normal import normal_map
 from sureprox.errors import InputError
 from sureprox.optimizers import FISTA, ISTA, Certified, load
-from sureprox.plan import estimated_step, plan
+from sureprox.plan import _Plans, estimated_step, plan
 from sureprox.polish import Attempt, Candidates
 from sureprox.problems import LassoFamily, LogisticFamily, lasso
 from sureprox.problems.stacked import Stacked
@@ -247,6 +247,9 @@ def test_sure_on_logistic_problems():
 
 def test_a_default_solve_runs_plain_while_kernels_are_built_and_with_them_afterwards(tmp_path, monkeypatch):
     monkeypatch.setenv("SUREPROX_CACHE", str(tmp_path))
+    monkeypatch.setattr(cuda, "_loaded", set())
+    monkeypatch.setattr(cuda, "_builders", {})
+    monkeypatch.setattr("sureprox.plan._plans", _Plans(4))
     cuda.kernel.cache_clear()
     problem = LassoFamily(m=60, n=120, nonzeros=12).sample(16, torch.Generator("cuda").manual_seed(0))
     first = solve(problem)

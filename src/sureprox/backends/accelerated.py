@@ -1,5 +1,6 @@
 """Steps without the overhead of Python: compiled by `torch.compile`, and on a GPU recorded and replayed."""
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
@@ -20,6 +21,7 @@ from sureprox.problems import Problem
 from sureprox.problems.stacked import Stacked
 
 SMALLEST = 8  # a batch is not cut below this: a batch of one would be compiled anew
+_recording = threading.Lock()  # held by the one thread that records
 RING = 4  # steps recorded one after the other; the last one writes what the first one reads
 
 
@@ -163,11 +165,12 @@ def recorded(graph: torch.cuda.CUDAGraph, pool: Any) -> Iterator[None]:
 
     As `torch.cuda.graph`, which also collects garbage and empties PyTorch's cache, and so takes longer than a solve.
     """
-    graph.capture_begin(pool=pool)
-    try:
-        yield
-    finally:
-        graph.capture_end()
+    with _recording:
+        graph.capture_begin(pool=pool, capture_error_mode="thread_local")  # other threads may wait for the device
+        try:
+            yield
+        finally:
+            graph.capture_end()
 
 
 def shortcuts(first: tuple[Tensor, ...], states: list[tuple[Tensor, ...]], last: cuda.Results) -> dict[int, Tensor]:

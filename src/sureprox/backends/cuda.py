@@ -60,6 +60,7 @@ def built(builds: Iterable[Build]) -> bool:
     try:
         for build in builds:
             kernel(*build)
+            _loaded.add(build)
     except (OSError, RuntimeError, AttributeError):  # no compiler or driver, one that fails, one that is too old
         return False
     return True
@@ -67,12 +68,14 @@ def built(builds: Iterable[Build]) -> bool:
 
 def at_hand(builds: Iterable[Build]) -> bool:
     """Whether all of these were built before, by this process or another one."""
+    left = [build for build in builds if build not in _loaded]
     try:
-        return all(is_kept(source(file, dict(macros)), _architecture(device)) for file, _, macros, device, _ in builds)
+        return all(is_kept(source(file, dict(macros)), _architecture(device)) for file, _, macros, device, _ in left)
     except (OSError, RuntimeError, AttributeError):
         return False
 
 
+_loaded: set[Build] = set()
 _builders: dict[tuple[Build, ...], threading.Thread] = {}
 
 
