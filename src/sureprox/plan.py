@@ -68,7 +68,7 @@ class Plan:
         """What decides everything else: the optimizer is known by itself, and its weights by how often they changed."""
         weights = self.optimizer.parameters() if isinstance(self.optimizer, LearnedOptimizer) else ()
         changes = tuple((weight.data_ptr(), weight._version) for weight in weights)
-        return self.engine, self.form, self.certify, self.optimizer, changes
+        return self.engine, self.form, self.certify, Identity(self.optimizer), changes
 
     def guaranteed(self) -> Optimizer[Any]:
         """The optimizer with its guarantee, if one is asked for."""
@@ -99,6 +99,19 @@ def estimated_step(problem: Problem, operations: Operations) -> Scalars:
         return problem.step_size()
     L: Scalars = problem.f.lipschitz(largest=operations.largest)  # type: ignore[call-arg]
     return trusted(problem.step_size(L))  # it is made here; whoever iterates has to look at it (`Run.finish`)
+
+
+class Identity:
+    """An object as a key: itself, whatever it says about being equal, and alive as long as the key is."""
+
+    def __init__(self, value: object) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Identity) and other.value is self.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
 
 
 class Planned(Optimizer[S]):
