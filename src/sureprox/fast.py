@@ -19,6 +19,11 @@ def offer(kind: type, method: str, fast: Callable[..., Any]) -> None:
     _fast[kind, method] = fast
 
 
+def has_offers(kind: type) -> bool:
+    """Whether anything was offered for exactly this class."""
+    return any(owner is kind for owner, _ in _fast)
+
+
 def fast_where_possible(method: F) -> F:
     """The method; where no gradient is recorded, what was offered for exactly this class goes first."""
     name = method.__name__

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from sureprox.backends import Accelerated
+from sureprox.backends import Accelerated, few_threads
 from sureprox.errors import InputError
 from sureprox.optimizers import FISTA, Certified, CertifiedCheap, Optimizer, Track, load
 from sureprox.optimizers.weights import PRETRAINED, locate, stamp
@@ -117,7 +117,7 @@ def solve(
         differentiable = torch.is_grad_enabled() and (problem.requires_grad or start.requires_grad)
     optimizer = _prepared(optimizer, certify, compile, differentiable)
     every = 1 if record else check_every
-    with torch.set_grad_enabled(differentiable):
+    with torch.set_grad_enabled(differentiable), few_threads(problem, optimizer):
         state = None
         if problem.device.type == "cuda" and max_iter:  # first what takes long: all that follows need not wait for it
             state = optimizer.init(problem, trusted(start.clone()), generator=generator, step_size=step_size)

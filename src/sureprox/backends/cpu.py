@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from sureprox.backends.library import library
+from sureprox.backends.threads import available
 from sureprox.fast import offer
 from sureprox.optimizers.go_math_l2o import Activation, GoMathL2O, GoMathState, GradientMap
 from sureprox.optimizers.lstm import CoordinateNetwork
@@ -50,7 +51,7 @@ def arguments(
 ) -> ctypes.Structure:
     """The struct of a kernel on contiguous tensors of one dtype, which must outlive it; None is a null pointer."""
     pointers = {key: value.data_ptr() for key, value in tensors.items() if value is not None}
-    return _arguments(*layout)(**pointers, weights=weights, threads=torch.get_num_threads(), **numbers)
+    return _arguments(*layout)(**pointers, weights=weights, threads=available(), **numbers)
 
 
 def call(
@@ -80,7 +81,7 @@ def suits_matrices(A: Tensor, batch: int) -> bool:
 
 def _busy_enough(A: Tensor, batch: int) -> bool:
     """As many instances as threads, unless A is small."""
-    return batch >= torch.get_num_threads() or A.shape[1] * A.shape[2] <= LARGEST_ALONE
+    return batch >= available() or A.shape[1] * A.shape[2] <= LARGEST_ALONE
 
 
 def smooth_parts(problem: Problem, x: Tensor) -> dict[str, Tensor | None] | None:
