@@ -5,12 +5,13 @@ MINUTES ?= 60
 BIN := $(VENV)/bin
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e
 
-.PHONY: help demo test harden vulnerabilities lint docs format bench bench-gpu clean
+.PHONY: help demo test test-gpu harden vulnerabilities lint docs format bench bench-gpu clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo    race the optimizers on the LASSO problems of the paper; table here, figure in out/demo.png"
 	@echo "make test    lint, types, import rules, documentation and the test suite"
+	@echo "make test-gpu  the tests that need an NVIDIA GPU (a few minutes), by a Python here whose PyTorch finds one"
 	@echo "make harden  fault, fuzz and endurance tests at their full counts (about 70 minutes on 2 cores)"
 	@echo "make vulnerabilities  ask whether any pinned version has a known one (needs a network)"
 	@echo "make lint    everything in make test but the documentation and the test suite"
@@ -26,6 +27,17 @@ demo: $(VENV)/.installed-demo
 test: lint docs
 	@echo "pytest"
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2
+
+# Runs from src/ and installs nothing: a machine with a GPU often has its own PyTorch.
+test-gpu:
+	@for python in $(BIN)/python $(PYTHON) python; do \
+		$$python -c 'import pytest, torch; assert torch.cuda.is_available()' 2>/dev/null || continue; \
+		$$python -c 'import torch; print("pytest, PyTorch", torch.__version__, "on", torch.cuda.get_device_name())'; \
+		PYTHONPATH=src SUREPROX_CHECK_SHAPES= timeout 3600 $$python -m pytest -q -c tests/gpu.ini --rootdir . \
+			$$(grep -rl --include='test_*.py' 'mark\.cuda' tests); \
+		exit $$?; \
+	done; \
+	echo "no Python here has pytest and a PyTorch that finds a GPU; choose one with: make PYTHON=... test-gpu"; exit 1
 
 harden: $(VENV)/.installed-dev
 	@echo "faults and hostile input, full counts"
@@ -61,7 +73,7 @@ bench: $(VENV)/.installed-dev
 	@$(BIN)/python benchmarks/audit_statements.py
 
 bench-gpu: $(VENV)/.installed-dev
-	@$(BIN)/python -m pytest -q tests/backends/test_gpu_kernels.py tests/backends/test_captured.py
+	@$(MAKE) --no-print-directory test-gpu
 	@$(BIN)/python benchmarks/kernel_speed.py
 	@$(BIN)/python benchmarks/iteration_speed.py --batches 1,8,32,128,1024,4096,16384
 	@$(BIN)/python benchmarks/iteration_speed.py --shared --batches 1024,10000,65536

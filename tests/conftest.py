@@ -1,29 +1,35 @@
 """Set up before sureprox is imported: shapes checked in every call, one thread, warnings are errors.
 
-Tests run what users run: the kernels are built before the first test, and engine "auto" takes them.
+Tests run what users run: the kernels are built before the first test, and engine "auto" takes them. `make test-gpu` sets
+SUREPROX_CHECK_SHAPES to nothing, because the checks cannot be compiled by PyTorch. It needs no development tools but
+pytest.
 """
 
 import os
 import sys
 import warnings
+from importlib.util import find_spec
 from pathlib import Path
 
-os.environ["SUREPROX_CHECK_SHAPES"] = "1"
+os.environ.setdefault("SUREPROX_CHECK_SHAPES", "1")
 
-import jaxtyping
+if os.environ["SUREPROX_CHECK_SHAPES"]:
+    import jaxtyping
 
-jaxtyping.install_import_hook(["sureprox.problems", "sureprox.optimizers"], "shape_checks.check")
+    jaxtyping.install_import_hook(["sureprox.problems", "sureprox.optimizers"], "shape_checks.check")
 
-import hypothesis
 import numpy as np
 import pytest
 import torch
 
 torch.set_num_threads(1)
 
-hypothesis.settings.register_profile("local", deadline=None, max_examples=40)
-hypothesis.settings.register_profile("ci", deadline=None, max_examples=40, derandomize=True, database=None)
-hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "local")
+if find_spec("hypothesis"):
+    import hypothesis
+
+    hypothesis.settings.register_profile("local", deadline=None, max_examples=40)
+    hypothesis.settings.register_profile("ci", deadline=None, max_examples=40, derandomize=True, database=None)
+    hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 GOLDEN = Path(__file__).resolve().parents[2] / "shared" / "golden"
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from sureprox.backends.threads import few_threads
 from sureprox.errors import InputError
 from sureprox.optimizers import FISTA, Optimizer, Track, load
 from sureprox.optimizers.base import S
@@ -143,7 +144,8 @@ def solve(
         engine = "compiled" if compile else engine
     chosen = plan(problem, optimizer, certify, engine, differentiable)
     every = 1 if record else check_every
-    with torch.set_grad_enabled(differentiable), chosen.stepping() as stepping:
+    threads = few_threads(chosen.form, problem.batch, chosen.operations, optimizer)
+    with torch.set_grad_enabled(differentiable), threads, chosen.stepping() as stepping:
         state = None
         if problem.device.type == "cuda" and max_iter:  # first what takes long: all that follows need not wait for it
             state = stepping.init(problem, trusted(start.clone()), generator=generator, step_size=step_size)
@@ -163,7 +165,8 @@ def solve(
     if not bool(run.stalled.any()):
         return run.solution(chosen.engine)
     finer = plan(rule.problem, optimizer, certify, engine, differentiable)
-    with torch.set_grad_enabled(differentiable), finer.stepping() as stepping:
+    threads = few_threads(finer.form, rule.problem.batch, finer.operations, optimizer)
+    with torch.set_grad_enabled(differentiable), threads, finer.stepping() as stepping:
         more = run.in_float64(stepping, finer.operations)
         more.finish(generator, more.step_size, every, callback)
     return run.solution(chosen.engine).finished_by(more.solution(finer.engine), run.stalled)

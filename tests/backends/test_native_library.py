@@ -36,7 +36,8 @@ def test_two_processes_at_once_and_then_a_third(kept, tmp_path):
     said = [one.communicate()[0] for one in both]
     assert all(one.returncode == 0 for one in both)
     assert all(text.startswith(("compiled by", "loaded from")) for text in said)
-    names = [path.name for path in (tmp_path / "native").iterdir()]
+    (folder,) = tmp_path.iterdir()
+    names = [path.name for path in folder.iterdir()]
     assert names
     assert all(name.endswith(".so") for name in names)
     third = process(tmp_path)
@@ -78,30 +79,6 @@ def test_without_a_compiler_the_plain_step_is_taken_and_the_reason_told(monkeypa
     assert bool(torch.isfinite(state.x).all())
     assert reason in native_status()
     assert "\n" not in native_status()
-    library.forget()
-
-
-def test_a_damaged_copy_is_never_opened(kept, monkeypatch, tmp_path):
-    (tmp_path / "native").mkdir()
-    for path in (kept / "native").iterdir():
-        (tmp_path / "native" / path.name).write_bytes(path.read_bytes()[:5000])
-    monkeypatch.setenv("SUREPROX_NATIVE", "1")
-    monkeypatch.setenv("SUREPROX_CACHE", str(tmp_path))
-    library.forget()
-    assert library.library(build=False) is None
-    assert not list((tmp_path / "native").iterdir())
-    library.forget()
-
-
-def test_where_nothing_can_be_kept_the_library_serves_this_process(kept, monkeypatch, tmp_path):
-    (tmp_path / "file").write_text("")
-    monkeypatch.setenv("SUREPROX_NATIVE", "1")
-    monkeypatch.setenv("SUREPROX_CACHE", str(tmp_path / "file"))
-    whole = next((kept / "native").iterdir()).read_bytes()
-    monkeypatch.setattr(library, "_compile", lambda compiler, target: target.write_bytes(whole))
-    library.forget()
-    assert library.library(build=True) is not None
-    assert native_status().startswith("compiled by")
     library.forget()
 
 

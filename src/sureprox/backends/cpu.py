@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from sureprox.backends.library import library
+from sureprox.backends.threads import available
 from sureprox.optimizers.base import Seen
 from sureprox.optimizers.go_math_l2o import Activation, GoMathL2O, GoMathState, GradientMap
 from sureprox.optimizers.lstm import CoordinateNetwork
@@ -48,7 +49,7 @@ def arguments(
 ) -> ctypes.Structure:
     """The struct of a kernel on contiguous tensors of one dtype, which must outlive it; None is a null pointer."""
     pointers = {key: value.data_ptr() for key, value in tensors.items() if value is not None}
-    return _arguments(*layout)(**pointers, weights=weights, threads=torch.get_num_threads(), **numbers)
+    return _arguments(*layout)(**pointers, weights=weights, threads=available(), **numbers)
 
 
 def call(

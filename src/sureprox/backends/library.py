@@ -8,18 +8,18 @@ import hashlib
 import os
 import platform
 import shutil
-import subprocess
 import tempfile
 import threading
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
+from sureprox.backends import compiling, loading
+from sureprox.backends.compiling import CompilerError
+from sureprox.errors import one_line
 from sureprox.files import write_atomically
+from sureprox.private import private_directory, user
 from sureprox.problems.download import cache_directory
-
-FLAGS = ("-std=c++17", "-O3", "-fPIC", "-shared", "-pthread")
-PATIENCE = 120  # seconds a compiler may take
 
 _lock = threading.Lock()
 _loaded: ctypes.CDLL | None = None
@@ -61,61 +61,70 @@ def forget() -> None:
         _loaded, _said, _tried, _looked = None, "not asked for yet", False, False
 
 
+def folder() -> Path:
+    """Where libraries are kept: one place for each user of the cache directory."""
+    return cache_directory() / f"native-{user()}"
+
+
 def _found(build: bool) -> tuple[ctypes.CDLL | None, str]:
     if os.environ.get("SUREPROX_NATIVE", "1") == "0":
         return None, "switched off: SUREPROX_NATIVE is 0"
-    name = os.environ.get("CXX") or "c++"
-    compiler = shutil.which(name)
-    if compiler is None:
-        return None, f"no C++ compiler: {name} is not on the PATH; install one, or name it in CXX"
-    key = _key(compiler)
-    folder = cache_directory() / "native"
-    for kept in sorted(folder.glob(f"{key}-*.so")):
-        if (made := _loaded_from(kept, key)) is not None:
-            return made, f"loaded from {kept}"
-    if not build:
-        return None, "not compiled yet: no problem so far was large enough to be worth it"
     try:
-        made, place = _built(compiler, key, folder)
-    except (OSError, subprocess.SubprocessError) as error:
-        return None, f"{compiler} could not compile the kernels: {_line(error)}"
-    return made, f"compiled by {compiler} into {place}"
+        compiler = compiling.compiler()
+        key = _key(compiler)
+        place, trouble = _place(build)
+        for kept in sorted(place.glob(f"{key}-*.so")) if place is not None else ():
+            if (made := _loaded_from(kept, key)) is not None:
+                return made, f"loaded from {kept}"
+        if not build:
+            return None, trouble or "not compiled yet: no problem so far was large enough to be worth it"
+        return _built(compiler, key, place, trouble)
+    except (CompilerError, OSError) as error:
+        return None, one_line(str(error))
 
 
-def _built(compiler: str, key: str, folder: Path) -> tuple[ctypes.CDLL, Path]:
+def _place(make: bool) -> tuple[Path | None, str]:
+    """`folder()`, or None and the reason if nothing can be kept there, or somebody else could have put files there."""
+    try:
+        return private_directory(folder(), make), ""
+    except FileNotFoundError:
+        return None, ""
+    except OSError as error:
+        return None, f"nothing is kept: {error}"
+
+
+def _built(compiler: list[str], key: str, place: Path | None, trouble: str) -> tuple[ctypes.CDLL, str]:
     """Compile, and keep the result under a name that holds its own hash, put there in one move."""
     with tempfile.TemporaryDirectory() as scratch:
         target = Path(scratch) / "native.so"
-        _compile(compiler, target)
+        compiling.compile_to(target, compiler)
         content = target.read_bytes()
-        place = folder / f"{key}-{hashlib.sha256(content).hexdigest()}.so"
+    if place is not None:
+        kept = place / _name(key, content)
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            write_atomically(place, content)
-        except OSError:  # nowhere to keep it: it serves this process only
-            return ctypes.CDLL(str(target)), target
-        return ctypes.CDLL(str(place)), place
-
-
-def _compile(compiler: str, target: Path) -> None:
-    source = files("sureprox.backends").joinpath("native", "native.cpp")
-    tuned = "-mcpu=native" if platform.machine() in ("arm64", "aarch64") else "-march=native"
-    command = [compiler, *FLAGS, tuned, str(source), "-o", str(target)]
-    try:
-        subprocess.run([*command, "-fopenmp"], check=True, capture_output=True, timeout=PATIENCE)
-    except subprocess.CalledProcessError:  # not every compiler has OpenMP; threads of our own then
-        subprocess.run(command, check=True, capture_output=True, timeout=PATIENCE)
+            write_atomically(kept, content)
+            kept.chmod(0o600)
+        except OSError as error:  # it serves this process only
+            trouble = f"nothing is kept: {error}"
+        else:
+            if (made := _loaded_from(kept, key)) is not None:
+                return made, f"compiled by {compiler[0]} into {kept}"
+    return loading.from_memory(content), f"compiled by {compiler[0]} for this process; {trouble}"
 
 
 def _loaded_from(kept: Path, key: str) -> ctypes.CDLL | None:
-    """The library, if the file is what its name says; a damaged one may not even be opened."""
+    """The library, if the file is what its name says and nobody else can have written it; else it is not opened."""
     try:
-        if kept.name == f"{key}-{hashlib.sha256(kept.read_bytes()).hexdigest()}.so":
-            return ctypes.CDLL(str(kept))
-        kept.unlink()
+        return loading.from_file(kept, lambda content: kept.name == _name(key, content))
+    except loading.DamagedError:
+        kept.unlink(missing_ok=True)
     except OSError:
         pass
     return None
+
+
+def _name(key: str, content: bytes) -> str:
+    return f"{key}-{hashlib.sha256(content).hexdigest()}.so"
 
 
 @cache
@@ -124,12 +133,12 @@ def _sources() -> bytes:
     return b"".join(part.name.encode() + part.read_bytes() for part in sorted(folder.iterdir(), key=lambda p: p.name))
 
 
-def _key(compiler: str) -> str:
-    """What the result depends on: the sources, the flags, the compiler and the processor."""
-    real = Path(compiler).resolve()
-    stat = real.stat()
-    parts = [repr((FLAGS, str(real), stat.st_size, stat.st_mtime_ns, platform.machine(), _processor())).encode()]
-    return hashlib.sha256(b"\0".join([_sources(), *parts])).hexdigest()[:16]
+def _key(compiler: list[str]) -> str:
+    """What the result depends on: the sources, the command, the programs that it names and the processor."""
+    programs = [Path(found).resolve() for word in compiler if (found := shutil.which(word)) is not None]
+    stats = [(str(program), program.stat().st_size, program.stat().st_mtime_ns) for program in programs]
+    parts = repr((compiling.command(compiler), stats, platform.machine(), _processor())).encode()
+    return hashlib.sha256(b"\0".join([_sources(), parts])).hexdigest()[:16]
 
 
 def _processor() -> str:
@@ -139,9 +148,3 @@ def _processor() -> str:
     except OSError:
         return platform.processor()
     return "\n".join(line for line in first if line.startswith(("model", "vendor", "flags", "Features", "CPU")))
-
-
-def _line(error: Exception) -> str:
-    said = getattr(error, "stderr", None)
-    text = said.decode(errors="replace") if isinstance(said, bytes) and said else str(error)
-    return next((line for line in text.splitlines() if "error" in line), text.strip().partition("\n")[0])

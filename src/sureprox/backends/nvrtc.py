@@ -4,6 +4,7 @@ The name of a kept file holds everything the machine code depends on: source, op
 last 32 bytes are the SHA-256 of the rest, so that a file cut short is built again.
 """
 
+import contextlib
 import ctypes
 import hashlib
 import os
@@ -14,6 +15,7 @@ from typing import Any
 import torch
 
 from sureprox.files import write_atomically
+from sureprox.private import open_private, private_directory, user
 from sureprox.problems.download import cache_directory
 
 OPTIONS = ("--std=c++17",)
@@ -43,22 +45,19 @@ def version() -> tuple[int, int]:
 
 def machine_code(source: str, architecture: str) -> bytes:
     """The cubin of `source` for an architecture such as sm_90: kept from an earlier run, or built now."""
-    place = _place(source, architecture)
-    kept = _kept(place)
+    name = _name(source, architecture)
+    kept = _kept(name)
     if kept is not None:
         return kept
     code = built(source, architecture)
-    try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(place, code + hashlib.sha256(code).digest())
-    except OSError:  # nowhere to keep it: it serves this process only
-        pass
+    with contextlib.suppress(OSError):  # nowhere to keep it: it serves this process only
+        write_atomically(private_directory(_folder()) / name, code + hashlib.sha256(code).digest())
     return code
 
 
 def is_kept(source: str, architecture: str) -> bool:
     """Whether the cubin lies on disk."""
-    return _kept(_place(source, architecture)) is not None
+    return _kept(_name(source, architecture)) is not None
 
 
 def built(source: str, architecture: str) -> bytes:
@@ -99,14 +98,21 @@ def _checked(failed: int) -> None:
         raise RuntimeError(f"NVRTC failed with error {failed}")
 
 
-def _place(source: str, architecture: str) -> Path:
+def _name(source: str, architecture: str) -> str:
     key = repr((source, OPTIONS, architecture, version())).encode()
-    return cache_directory() / "cuda" / f"{hashlib.sha256(key).hexdigest()}.cubin"
+    return f"{hashlib.sha256(key).hexdigest()}.cubin"
 
 
-def _kept(place: Path) -> bytes | None:
+def _folder() -> Path:
+    """Where machine code is kept: one place for each user of the cache directory."""
+    return cache_directory() / f"cuda-{user()}"
+
+
+def _kept(name: str) -> bytes | None:
+    """The machine code, if it is there, whole, and nobody else can have written it."""
     try:
-        content = place.read_bytes()
+        with open(open_private(private_directory(_folder(), make=False) / name), "rb") as file:
+            content = file.read()
     except OSError:
         return None
     code, digest = content[:-DIGEST], content[-DIGEST:]

@@ -14,6 +14,7 @@ from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
 from sureprox.errors import DataError
+from sureprox.private import temporary_directory
 
 TIMEOUT = 30.0  # seconds without a byte
 CHUNK = 1 << 16
@@ -69,7 +70,14 @@ def downloaded(file: DataFile, url: str) -> bytes:
 
 
 def cache_directory() -> Path:
-    """SUREPROX_CACHE, or `sureprox` in the user's cache directory of this platform."""
+    """SUREPROX_CACHE, or `sureprox` in the user's cache directory of this platform; without a home, a temporary one."""
+    try:
+        return _cache_directory()
+    except RuntimeError:  # no HOME, and an account that the system does not list, as in some containers
+        return temporary_directory()
+
+
+def _cache_directory() -> Path:
     if named := os.environ.get("SUREPROX_CACHE"):
         return Path(named).expanduser()
     variable, default = {

@@ -82,5 +82,5 @@ template <class T> void certify(const Certificate<T>& in, int64_t instance) {
 }
 
 template <class T> void certificates(const Certificate<T>& in) {
-    parallel(in.batch, in.threads, [&](int64_t i) { certify(in, i); });
+    parallel(in.batch, 2 * in.m * in.n, in.threads, [&](int64_t i) { certify(in, i); });
 }

@@ -115,7 +115,7 @@ template <class T> struct Compare {  // new, base and g (batch, K, n), images (b
 };
 
 template <class T> void compare(const Compare<T>& in) {
-    parallel(in.batch, in.threads, [&](int64_t i) {
+    parallel(in.batch, 4 * in.points * (in.m + in.n), in.threads, [&](int64_t i) {
         for (int64_t k = i * in.points; k < (i + 1) * in.points; k++) {
             const Shown<T> seen =
                 shown(in.x + k * in.n, in.base_x + k * in.n, in.g + k * in.n, in.best_x + i * in.n, in.z + k * in.m,
@@ -134,7 +134,7 @@ template <class T> struct Ahead {
 
 template <class T> void ahead(const Ahead<T>& in) {
     const int64_t padded = rounded_up(in.n, LANES<T>), K = in.points;
-    parallel(in.batch, in.threads, [&](int64_t i) {
+    parallel(in.batch, 2 * K * in.m * in.n, in.threads, [&](int64_t i) {
         T *x = scratch<T, 1>(2 * K * padded), *g = x + K * padded;
         std::memset(x, 0, K * padded * sizeof(T));
         for (int64_t k = 0; k < K; k++) std::memcpy(x + k * padded, in.x + (i * K + k) * in.n, in.n * sizeof(T));
@@ -248,5 +248,5 @@ template <class T> void follow(const Follow<T>& in, int64_t i) {
 }
 
 template <class T> void follow(const Follow<T>& in) {
-    parallel(in.batch, in.threads, [&](int64_t i) { follow(in, i); });
+    parallel(in.batch, 2 * (in.tracks + in.first) * in.m * in.n, in.threads, [&](int64_t i) { follow(in, i); });
 }

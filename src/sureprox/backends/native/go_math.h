@@ -66,7 +66,8 @@ template <class T> void go_math(const GoMath<T>& in) {
     const Network<T> network(in.weights, 3, in.hidden, in.layers, in.biases ? 5 : 3, true);
     const int64_t padded = rounded_up(in.n, BLOCK<T>);
     const int64_t pieces = in.A || in.turn || in.batch >= 2 * in.threads ? 1 : padded / BLOCK<T>;  // tasks per instance
-    parallel_foreseen(in.batch * pieces, in.threads, [&](int64_t task, int64_t soon) {
+    const int64_t cost = padded / pieces * network.cost() + (in.A ? 2 * in.m * in.n : 0);
+    parallel_foreseen(in.batch * pieces, cost, in.threads, [&](int64_t task, int64_t later) {
         const int64_t i = task / pieces, piece = task % pieces, n = in.n;
         T* work = scratch<T, 1>(network.room() + 7 * BLOCK<T> + 2 * padded);
         const T* g = in.g ? in.g + i * n : nullptr;
@@ -77,7 +78,7 @@ template <class T> void go_math(const GoMath<T>& in) {
             for (int64_t j = 0; j < n; j++) x[j] = in.x[i * n + j] + (in.shift ? in.shift[i * n + j] : 0);
             gradient(in.A + i * in.m * n, in.b + i * in.m, x, slope, in.m, n);
             g = slope;
-            if (soon < in.batch) upcoming = Upcoming(in.A + soon * in.m * n, in.m * n * int64_t(sizeof(T)));
+            if (later < in.batch) upcoming = Upcoming(in.A + later * in.m * n, in.m * n * int64_t(sizeof(T)));
         }
         if (in.turn) upcoming = Upcoming(in.turn->A + i * in.turn->m * n, in.turn->m * n * int64_t(sizeof(T)));
         const int64_t first = pieces == 1 ? 0 : piece * BLOCK<T>, end = pieces == 1 ? n : first + 1;
@@ -96,12 +97,12 @@ template <class T> struct Forward {
 
 template <class T> void forward(const Forward<T>& in) {
     const Network<T> network(in.weights, in.width, in.hidden, in.layers, in.heads, in.inner);
-    constexpr int64_t SHARE = 16;  // blocks per task
-    parallel(rounded_up(in.rows, SHARE * BLOCK<T>) / (SHARE * BLOCK<T>), in.threads, [&](int64_t task) {
+    constexpr int64_t SHARE = 16 * BLOCK<T>;  // coordinates per task
+    parallel(rounded_up(in.rows, SHARE) / SHARE, SHARE * network.cost(), in.threads, [&](int64_t task) {
         T* work = scratch<T, 1>(network.room());
         Upcoming nothing;
-        const int64_t end = std::min(in.rows, (task + 1) * SHARE * BLOCK<T>);
-        for (int64_t at = task * SHARE * BLOCK<T>; at < end; at += BLOCK<T>) {
+        const int64_t end = std::min(in.rows, (task + 1) * SHARE);
+        for (int64_t at = task * SHARE; at < end; at += BLOCK<T>) {
             const int64_t count = std::min<int64_t>(end - at, BLOCK<T>);
             for (int k = 0; k < in.width; k++) take(work + k * BLOCK<T>, in.features + k * in.rows + at, count);
             const T* out = network.block(work, {in.h, in.c, in.h_new, in.c_new, in.stride}, at, count, nothing);

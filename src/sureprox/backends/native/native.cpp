@@ -13,7 +13,7 @@ template <class T> struct Gradient {
 
 template <class T> void gradients(const Gradient<T>& in) {
     const int64_t padded = rounded_up(in.n, LANES<T>);
-    parallel(in.batch, in.threads, [&](int64_t i) {
+    parallel(in.batch, 2 * in.m * in.n, in.threads, [&](int64_t i) {
         T *x = scratch<T, 1>(2 * padded), *g = x + padded;
         std::memset(x, 0, padded * sizeof(T));
         std::memcpy(x, in.x + i * in.n, in.n * sizeof(T));

@@ -33,6 +33,7 @@ template <class T> struct Network {
     int64_t weights_before(int layer) const {
         return layer ? int64_t(4) * hidden * (features + hidden + (layer - 1) * 2 * hidden) : 0;
     }
+    int64_t cost() const { return int64_t(lstm.size() + inner_weight.size() + head_weight.size()); }  // multiply-adds
     int64_t room() const {  // numbers of working memory
         return BLOCK<T> * (features + hidden + int64_t(2) * hidden * layers + hidden + rounded_up(hidden, 4) +
                            rounded_up(heads, 4));

@@ -3,36 +3,33 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
-#include <thread>
 #include <vector>
+#include "team.h"
 #include "vectors.h"
 
-// work(i, soon) for i < count on so many threads; `soon` is what the same thread will do next, or `count` where that is
-// open. Who does which task is left to chance: tasks do not depend on each other.
-template <class Work> void parallel_foreseen(int64_t count, int threads, const Work& work) {
-    const int used = int(std::min<int64_t>(threads, count));
+// Multiply-adds that are worth waking a thread for: tens of microseconds.
+constexpr int64_t WORTH_SHARING = 1 << 18;
+
+// work(i, later) for i < count on so many threads, or one where all together is little; `cost` is the multiply-adds of
+// a task, `later` what the same thread will do next, or `count` where that is open. Who does which task is left to
+// chance: tasks do not depend on each other.
+template <class Work> void parallel_foreseen(int64_t count, int64_t cost, int threads, const Work& work) {
+    const int used = count * cost < WORTH_SHARING ? 1 : int(std::min<int64_t>(threads, count));
     std::atomic<int64_t> next{0};
     auto run = [&] {
         for (int64_t i = next++; i < count;) {
             const bool plenty = next + used <= count;  // else a task taken early could be missed by an idle thread
-            const int64_t soon = plenty ? next++ : count;
-            work(i, std::min(soon, count));
-            i = plenty ? soon : next++;
+            const int64_t later = plenty ? next++ : count;
+            work(i, std::min(later, count));
+            i = plenty ? later : next++;
         }
     };
-#if defined(_OPENMP)  // the very threads of PyTorch, where it brings the same OpenMP
-#pragma omp parallel num_threads(used) if (used > 1)
-    run();
-#else
-    std::vector<std::thread> others;
-    for (int t = 1; t < used; t++) others.emplace_back(run);
-    run();
-    for (auto& other : others) other.join();
-#endif
+    if (used > 1) team().run(used - 1, run);
+    else run();
 }
 
-template <class Work> void parallel(int64_t count, int threads, const Work& work) {
-    parallel_foreseen(count, threads, [&](int64_t i, int64_t) { work(i); });
+template <class Work> void parallel(int64_t count, int64_t cost, int threads, const Work& work) {
+    parallel_foreseen(count, cost, threads, [&](int64_t i, int64_t) { work(i); });
 }
 
 // `count` numbers, aligned; each thread has one such piece for every `Slot`, and keeps it while it lives.

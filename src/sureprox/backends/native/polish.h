@@ -166,7 +166,7 @@ struct Candidates {
 };
 
 template <class T> void polish(const Polish<T>& in) {
-    parallel(in.batch, in.threads, [&](int64_t r) {
+    parallel(in.batch, 2 * in.m * in.n, in.threads, [&](int64_t r) {
         const T* A = in.A + in.rows[r] * in.m * in.n;
         const double lam = in.lam[in.rows[r]];
         double* z = in.z + r * in.n;

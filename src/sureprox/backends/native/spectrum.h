@@ -102,6 +102,6 @@ template <class T> T largest(const T* A, const T* start, int64_t m, int64_t n, i
 }
 
 template <class T> void largest(const Largest<T>& in) {
-    parallel(in.batch, in.threads,
+    parallel(in.batch, 2 * in.steps * in.m * in.n, in.threads,
              [&](int64_t i) { in.out[i] = largest(in.A + i * in.m * in.n, in.start, in.m, in.n, in.steps); });
 }

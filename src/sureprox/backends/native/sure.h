@@ -211,7 +211,7 @@ template <class T> struct SureStep {
 template <class T> void sure(const Sure<T>& in) {
     const SureNetwork<T> network(in.weights, in.instance, in.coordinate, in.conjugate ? 4 : 3);
     const int64_t padded = rounded_up(in.n, BLOCK<T>);
-    parallel(in.batch, in.threads, [&](int64_t i) {
+    parallel(in.batch, 2 * in.m * in.n + network.cost() * in.n, in.threads, [&](int64_t i) {
         SureStep<T>(in, network, i, scratch<T, 1>(SureStep<T>::ROWS_OF_WORK * padded + network.room())).run();
     });
 }

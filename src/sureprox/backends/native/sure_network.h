@@ -81,6 +81,7 @@ template <class T> struct SureNetwork {
         for (int r = 0; r < OUTPUTS; r++) heads[r] = r < outputs ? head_bias[r] + out[r] : T(0);
     }
 
+    int64_t cost() const { return int64_t(lstm.size() + inner_weight.size() + head_weight.size()); }  // multiply-adds
     int64_t room() const { return BLOCK<T> * (COORDINATE + 3 * coordinate + rounded_up(coordinate, 4) + OUTPUTS); }
 
     // A block: features (COORDINATE, BLOCK) in the first rows of `work`, memory (coordinate, n) from `at` on, biases

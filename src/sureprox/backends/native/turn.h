@@ -68,5 +68,5 @@ template <class T> void turn(const Turn<T>& in, int64_t i) {
 }
 
 template <class T> void turn(const Turn<T>& in) {
-    parallel(in.batch, in.threads, [&](int64_t i) { turn(in, i); });
+    parallel(in.batch, 3 * in.m * in.n, in.threads, [&](int64_t i) { turn(in, i); });
 }

@@ -1,0 +1,127 @@
+"""Threads that sleep when they wait, small operations on one, forked processes."""
+
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+import torch
+
+import sureprox as sp
+from sureprox.backends import threads
+from sureprox.operations import PLAIN
+from sureprox.optimizers import FISTA, ISTA
+from sureprox.problems import LassoFamily
+from sureprox.problems.forms import form_of
+
+START = """
+import os, time, torch, sureprox as sp
+from sureprox.backends import native_status
+from sureprox.problems import LassoFamily
+torch.set_num_threads(2)
+problem = LassoFamily(m=50, n=100).sample(400, torch.Generator().manual_seed(0))
+x = sp.solve(problem, max_iter=2).x
+"""
+
+ONE_CORE = """
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+sp.solve(problem)
+def seconds(count):
+    torch.set_num_threads(count)
+    def once():
+        began = time.process_time()
+        sp.solve(problem)
+        return time.process_time() - began
+    return min(once() for _ in range(3))
+print(seconds(1), seconds(2))
+"""
+
+FORK = """
+torch.ones(200_000).exp()
+child = os.fork()
+if not child:
+    os._exit(0 if torch.equal(sp.solve(problem, max_iter=2).x, x) else 1)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+linux = pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system cannot bind a process to a core")
+TIME_LIMIT = 60  # seconds, of which a few are used
+
+
+def told(code: str, **env: str) -> list[str]:
+    full = {**os.environ, "OMP_NUM_THREADS": "2", **env}
+    full.pop("SUREPROX_CHECK_SHAPES", None)
+    command = [sys.executable, "-W", "ignore", "-c", START + code]
+    done = subprocess.run(command, env=full, check=True, capture_output=True, text=True, timeout=TIME_LIMIT)
+    return done.stdout.split()
+
+
+@linux
+def test_two_threads_on_one_core_take_no_more_work_than_one(kept):
+    """As beside busy processes, where a thread that is waited for does not run: who waits must not spin."""
+    one, two = map(float, told(ONE_CORE, SUREPROX_NATIVE="1", SUREPROX_CACHE=str(kept)))
+    assert two < 2 * one
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+@pytest.mark.parametrize("native", ["0", "1"])
+def test_a_process_forked_after_a_solve_does_not_wait_for_threads_of_its_parent(kept, native):
+    assert told(FORK, SUREPROX_NATIVE=native, SUREPROX_CACHE=str(kept)) == ["0"]
+
+
+@pytest.fixture
+def two_threads():
+    """PyTorch has two threads, and lets them be set for one thread."""
+    if threads._functions() is None:
+        pytest.skip("this build of PyTorch does not let a thread choose")
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(1)
+
+
+@pytest.fixture
+def small(generator):
+    return LassoFamily(m=20, n=50, nonzeros=5).sample(2, generator)
+
+
+def test_a_small_solve_leaves_operations_to_the_calling_thread(two_threads, small):
+    seen, elsewhere = [], []
+
+    def look(_: object) -> None:
+        seen.append((torch.get_num_threads(), threads.available()))
+        other = threading.Thread(target=lambda: elsewhere.append(torch.get_num_threads()))
+        other.start()
+        other.join()
+
+    sp.solve(small, FISTA(), max_iter=20, callback=look)
+    assert set(seen) == {(1, 2)}
+    assert set(elsewhere) == {2}
+    assert torch.get_num_threads() == threads.available() == 2
+
+
+def few(problem, optimizer):
+    return threads.few_threads(form_of(problem), problem.batch, PLAIN, optimizer)
+
+
+def test_the_number_of_threads_is_restored_after_an_error(two_threads, small):
+    with pytest.raises(KeyError), few(small, FISTA()):
+        raise KeyError
+    assert torch.get_num_threads() == 2
+
+
+def test_a_number_of_threads_chosen_meanwhile_is_kept(two_threads, small):
+    with few(small, FISTA()):
+        torch.set_num_threads(3)
+    assert torch.get_num_threads() == 3
+
+
+class Own(ISTA):
+    """An optimizer of a user's own, whose operations may be of any size."""
+
+
+@pytest.mark.parametrize("case", ["large", "own optimizer"])
+def test_other_solves_keep_all_threads(two_threads, small, generator, case):
+    problem = LassoFamily(m=100, n=200).sample(32, generator) if case == "large" else small
+    with few(problem, Own() if case == "own optimizer" else FISTA()):
+        assert torch.get_num_threads() == 2
