@@ -1,8 +1,8 @@
 """Set up before sureprox is imported: shapes checked in every call, one thread, warnings are errors.
 
-Tests run what users run: the kernels are built before the first test, and engine "auto" takes them. `make test-gpu` sets
-SUREPROX_CHECK_SHAPES to nothing, because the checks cannot be compiled by PyTorch. It needs no development tools but
-pytest.
+Tests run what users run: the kernels are built before the first test, and engine "auto" takes them. `make test-gpu`
+sets SUREPROX_CHECK_SHAPES to nothing, because the checks cannot be compiled by PyTorch. It needs no development tools
+but pytest.
 """
 
 import os
