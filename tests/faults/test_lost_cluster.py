@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster_cases import square, wait_a_second
+from cluster_cases import out_of_time, square, wait_a_second
 from helpers import refused
 from sureprox import SureproxError, tasks
 from sureprox.cluster import done_on, map_on
@@ -36,9 +36,9 @@ def impatient(monkeypatch):
 
 @pytest.fixture
 def local():
-    """A scheduler and a worker of one thread, all in this process."""
+    """A scheduler and two workers of one thread, all in this process."""
     local = distributed.LocalCluster(
-        1, processes=False, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs=60
+        2, processes=False, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs=60
     )
     yield local
     local.close(timeout=30)
@@ -88,6 +88,21 @@ def test_a_long_task_and_those_in_line_are_left_alone(client):
     client.subscribe_topic("began", lambda event: began.append(event[1]))
     assert dict(done_on(client, wait_a_second, range(3), at_once=3)) == {0: 0, 1: 1, 2: 2}
     assert sorted(began) == [0, 1, 2]  # each once
+
+
+def test_an_error_behind_a_long_task_is_not_taken_for_a_loss(client):
+    began = []
+    client.subscribe_topic("began", lambda event: began.append(event[1]))
+    values = map_on(client, wait_a_second, [0, -1])
+    assert next(values) == 0
+    with pytest.raises(ValueError, match="-1 is negative"):
+        next(values)
+    assert sorted(began) == [-1, 0]  # each once
+
+
+def test_an_error_of_time_is_one_of_the_function(client):
+    with pytest.raises(TimeoutError, match="mine"):
+        list(map_on(client, out_of_time, [1]))
 
 
 def test_a_task_that_the_scheduler_forgets_is_submitted_again(local, client):
