@@ -17,15 +17,6 @@ def square_or_die(number: int) -> int:
     return number**2
 
 
-def wait_a_second(number: int) -> int:
-    """Unless it is negative, which is an error at once."""
-    report("began", number)
-    if number < 0:
-        raise ValueError(f"{number} is negative")
-    time.sleep(1)
-    return number
-
-
 def out_of_time(number: int) -> int:
     raise TimeoutError("mine")
 
