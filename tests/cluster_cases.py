@@ -17,10 +17,8 @@ def square_or_die(number: int) -> int:
     return number**2
 
 
-def wait_a_second(number: int) -> int:
-    report("began", number)
-    time.sleep(1)
-    return number
+def out_of_time(number: int) -> int:
+    raise TimeoutError("mine")
 
 
 def wait_until_unwanted(path: str) -> str:

@@ -73,7 +73,9 @@ def workers():
         patch.delenv("SUREPROX_CHECK_SHAPES")
         patch.setenv("OMP_NUM_THREADS", "1")
         patch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
-        local = distributed.LocalCluster(2, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs=50)
+        local = distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs=50
+        )
         client = distributed.Client(local)
         yield client
         for opened in (client, local):

@@ -91,8 +91,8 @@ class Tasks(Generic[Item, Value]):
                     try:
                         return fetched.result(EVERY)  # type: ignore[no-any-return]
                     except TimeoutError:
-                        if fetched.done():  # it is the error of the function
-                            raise
+                        if fetched.done():  # meanwhile, or the error is one of the function
+                            return fetched.result()  # type: ignore[no-any-return]
                         self._look()
                 fetched.cancel()
         except CancelledError:
@@ -130,7 +130,8 @@ class Tasks(Generic[Item, Value]):
     def _look(self) -> None:
         """Ask the cluster for signs of life; submit again what is lost, and give up what is beyond hope."""
         seconds = f"{EVERY * SILENCE:.0f} s"
-        finished = {task.future.key: task.future.status == "finished" for task in self._under_way.values()}
+        watched = [task for task in self._under_way.values() if task.future.status not in ("error", "cancelled")]
+        finished = {task.future.key: task.future.status == "finished" for task in watched}
         try:
             workers, alive = ask(self.client, lambda: _signs(self.client, finished), limit=4 * ANSWER)
             self._mute = 0
@@ -144,7 +145,7 @@ class Tasks(Generic[Item, Value]):
             raise SureproxError(f"the cluster has had no worker for {seconds}; start one; {KEPT}")
         if not workers:
             return
-        for task in list(self._under_way.values()):
+        for task in watched:
             task.silent = 0 if task.future.key in alive else task.silent + 1
             if task.silent >= SILENCE:
                 task.lost += 1

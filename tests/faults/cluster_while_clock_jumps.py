@@ -40,7 +40,7 @@ def main() -> None:
     tasks.EVERY, tasks.SILENCE = 0.1, 5
     threads = {"processes": False, "protocol": "tcp://", "threads_per_worker": 1}
     with (
-        distributed.LocalCluster(1, **threads, dashboard_address="127.0.0.1:0", silence_logs=60) as local,
+        distributed.LocalCluster(n_workers=1, **threads, dashboard_address="127.0.0.1:0", silence_logs=60) as local,
         distributed.Client(local) as client,
     ):
         print(json.dumps([outcome(client, numbers()), outcome(client, range(COUNT))]))

@@ -5,12 +5,13 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from cluster_cases import square, wait_a_second
+from cluster_cases import out_of_time, square
 from helpers import refused
 from sureprox import SureproxError, tasks
 from sureprox.cluster import done_on, map_on
@@ -20,7 +21,8 @@ distributed = pytest.importorskip("distributed")
 SCRIPT = Path(__file__).with_name("cluster_while_clock_jumps.py")
 SCHEDULER = """
 import distributed
-with distributed.LocalCluster(1, processes=False, protocol="tcp://", dashboard_address="127.0.0.1:0") as local:
+threads = {"processes": False, "protocol": "tcp://", "dashboard_address": "127.0.0.1:0"}
+with distributed.LocalCluster(n_workers=1, **threads) as local:
     print(local.scheduler_address, flush=True)
     input()
 """
@@ -36,9 +38,9 @@ def impatient(monkeypatch):
 
 @pytest.fixture
 def local():
-    """A scheduler and a worker of one thread, all in this process."""
+    """A scheduler and two workers of one thread, all in this process."""
     local = distributed.LocalCluster(
-        1, processes=False, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs=60
+        n_workers=2, processes=False, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs=60
     )
     yield local
     local.close(timeout=30)
@@ -82,12 +84,53 @@ def square_unless_forgotten(number):
 FORGETFUL = []
 
 
+@pytest.fixture
+def long(monkeypatch):
+    """`wait_long` ends when the cluster was asked more than twice as often as a lost task is waited for."""
+    look, looks = tasks.Tasks._look, []
+
+    def counted(self):
+        look(self)
+        looks.append(self)
+        if len(looks) > 2 * tasks.SILENCE:
+            LONG_ENOUGH.set()
+
+    monkeypatch.setattr(tasks.Tasks, "_look", counted)
+    LONG_ENOUGH.clear()
+    BEGAN.clear()
+    yield
+    LONG_ENOUGH.set()
+
+
+def wait_long(number):
+    """Unless the number is negative, which is an error at once."""
+    BEGAN.append(number)
+    if number < 0:
+        raise ValueError(f"{number} is negative")
+    return number if LONG_ENOUGH.wait(60) else None
+
+
+LONG_ENOUGH, BEGAN = threading.Event(), []
+
+
+@pytest.mark.usefixtures("long")
 def test_a_long_task_and_those_in_line_are_left_alone(client):
-    """More than twice as long as a lost one is waited for."""
-    began = []
-    client.subscribe_topic("began", lambda event: began.append(event[1]))
-    assert dict(done_on(client, wait_a_second, range(3), at_once=3)) == {0: 0, 1: 1, 2: 2}
-    assert sorted(began) == [0, 1, 2]  # each once
+    assert dict(done_on(client, wait_long, range(4), at_once=4)) == {0: 0, 1: 1, 2: 2, 3: 3}
+    assert sorted(BEGAN) == [0, 1, 2, 3]  # each once
+
+
+@pytest.mark.usefixtures("long")
+def test_an_error_behind_a_long_task_is_not_taken_for_a_loss(client):
+    values = map_on(client, wait_long, [0, -1])
+    assert next(values) == 0
+    with pytest.raises(ValueError, match="-1 is negative"):
+        next(values)
+    assert sorted(BEGAN) == [-1, 0]  # each once
+
+
+def test_an_error_of_time_is_one_of_the_function(client):
+    with pytest.raises(TimeoutError, match="mine"):
+        list(map_on(client, out_of_time, [1]))
 
 
 def test_a_task_that_the_scheduler_forgets_is_submitted_again(local, client):

@@ -91,7 +91,9 @@ def cluster(environment):
     """Two workers, each a process."""
     distributed = pytest.importorskip("distributed")
     with (
-        distributed.LocalCluster(2, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs=50) as local,
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs=50
+        ) as local,
         distributed.Client(local) as client,
     ):
         yield client
