@@ -3,6 +3,7 @@
 import errno
 import os
 import resource
+import stat
 import sys
 from contextlib import contextmanager
 from pathlib import Path
@@ -41,10 +42,12 @@ def files(directory: Path) -> dict[str, bytes]:
 
 
 def full_after(monkeypatch, calls: int) -> None:
-    """The disk is full from the call number `calls` of fsync on."""
+    """The disk is full from the call number `calls` of fsync of a file on."""
     seen, sync = [], os.fsync
 
     def full(number: int) -> None:
+        if stat.S_ISDIR(os.fstat(number).st_mode):
+            return sync(number)
         seen.append(number)
         if len(seen) > calls:
             raise FULL

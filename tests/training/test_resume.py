@@ -13,6 +13,7 @@ import torch
 
 import sureprox as sp
 from helpers import refused
+from sureprox.files import LOCK
 from sureprox.training import Recipe, read_log, train
 from sureprox.training.checkpoint import Checkpoint
 from sureprox.training.layerwise import LayerwiseRun
@@ -158,7 +159,7 @@ if after == 0:  # die in the middle of writing the third checkpoint
     sync, calls = os.fsync, []
     def dying(number):
         calls.append(number)
-        if len(calls) == 3:
+        if len(calls) == 5:  # each syncs a file and its directory
             os.kill(os.getpid(), signal.SIGKILL)
         sync(number)
     os.fsync = dying
@@ -223,6 +224,7 @@ def left_progress(out: Path) -> int:
 def stopped(tmp_path):
     """A directory with the checkpoint of batch 3."""
     interrupt_at(tmp_path, "go-math-l2o", 3, "stop")
+    (tmp_path / LOCK).touch()  # `train` leaves it
     return tmp_path
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from sureprox.errors import InputError
-from sureprox.files import LOCK, locked, write_atomically
+from sureprox.files import LOCK, locked, remove_scratch, write_atomically
 from sureprox.many.solved import Solved
 from sureprox.solution import Status
 
@@ -89,6 +89,7 @@ class Shards:
 
     def begin(self, settings: dict[str, Any]) -> dict[str, Any]:
         """The manifest: a new one, or that of an earlier run if it had the same settings."""
+        remove_scratch(self.directory / MANIFEST)  # of a run that was killed while it wrote, here and below
         known = self.manifest()
         if known is None:
             if any(path.name != LOCK for path in self.directory.iterdir()):
@@ -102,7 +103,7 @@ class Shards:
                     f"{self.directory} was begun with {name} {before!r}, not {value!r}; "
                     "use the same, or another directory"
                 )
-        for scratch in self.directory.glob(".shard-*.tmp"):  # of a run that was killed while it wrote
+        for scratch in self.directory.glob(".shard-*.tmp"):
             scratch.unlink(missing_ok=True)
         return known
 

@@ -1,5 +1,6 @@
 """Weights on disk: a safetensors file and, beside it, a JSON card that says what they are and where they come from."""
 
+import contextlib
 import hashlib
 import json
 import math
@@ -14,7 +15,7 @@ import torch
 from torch import Tensor
 
 from sureprox.errors import WeightsError
-from sureprox.files import parse_json, write_together
+from sureprox.files import parse_json, scratches, write_together
 from sureprox.optimizers.ada_lista import AdaLISTA
 from sureprox.optimizers.black_box import L2ODM, RNNProp
 from sureprox.optimizers.go_math_l2o import GoMathL2O
@@ -24,6 +25,7 @@ from sureprox.optimizers.learned import LearnedOptimizer
 
 PRETRAINED = Path(__file__).parent / "pretrained"
 FORMAT = 1
+READINGS = 20  # of a pair that does not match, while it changes
 CARD_TYPES: dict[str, type] = dict.fromkeys(("family", "training", "metrics"), dict)
 CARD_TYPES |= dict.fromkeys(("version", "date", "notes", "sha256"), str)
 CALLED: dict[type, str] = {dict: "an object", str: "text"}
@@ -47,7 +49,10 @@ class Card:
 
 
 def save(optimizer: LearnedOptimizer[Any], path: str | Path, **about: Any) -> Card:
-    """Write `path`.safetensors and `path`.json, both or none. `about` fills the fields of the `Card`."""
+    """Write `path`.safetensors and `path`.json, both or none. `about` fills the fields of the `Card`.
+
+    A process killed meanwhile leaves the model of before, or this one: `load` finds a whole one in either case.
+    """
     from safetensors.torch import save as serialise
 
     from sureprox._version import __version__
@@ -71,8 +76,7 @@ def save(optimizer: LearnedOptimizer[Any], path: str | Path, **about: Any) -> Ca
 def load(name: str | Path, device: torch.device | str = "cpu") -> LearnedOptimizer[Any]:
     """A pretrained optimizer by name (see `pretrained`), or one saved with `save` by path, ready for inference."""
     stem = locate(name)
-    card = read_card(stem)
-    data = _read(stem.with_name(stem.name + ".safetensors"))
+    card, data = _pair(stem)
     if card.sha256 and hashlib.sha256(data).hexdigest() != card.sha256:
         raise WeightsError(f"{stem.name}.safetensors does not match its card (other sha256); take both from one source")
     weights = _parse(data, f"{stem.name}.safetensors")
@@ -102,27 +106,49 @@ def _identity(kind: Any, arguments: Any) -> dict[str, str]:
 
 def read_card(name: str | Path) -> Card:
     """The card of a pretrained optimizer or of a saved one."""
-    stem = locate(name)
-    text = _read(stem.with_name(stem.name + ".json"))
+    return _pair(locate(name))[0]
+
+
+def _pair(stem: Path) -> tuple[Card, bytes]:
+    """The card and the weights at `stem`, of one and the same `save` if there is such a pair.
+
+    `save` moves the weights to their place, then the card. If it is killed in between, the card lies complete beside
+    its place, and is found there by the sha256 of the weights. A pair that is being replaced right now is read again.
+    """
+    path = stem.with_name(stem.name + ".json")
+    for _ in range(READINGS):
+        before = stamp(stem)
+        data = _read(stem.with_name(stem.name + ".safetensors"))
+        digest = hashlib.sha256(data).hexdigest()
+        for candidate in (path, *scratches(path)):
+            with contextlib.suppress(WeightsError):
+                card = _card(candidate)
+                if card.sha256 == digest:
+                    return card, data
+        if stamp(stem) == before:  # nobody is replacing it
+            break
+    return _card(path), data
+
+
+def _card(path: Path) -> Card:
+    text = _read(path)
     try:
         content = parse_json(text, finite=False)  # a metric may be infinite
     except ValueError as error:
-        raise WeightsError(
-            f"{stem.name}.json is not a card (not JSON: {error}); take it from its source again"
-        ) from None
+        raise WeightsError(f"{path.name} is not a card (not JSON: {error}); take it from its source again") from None
     if not isinstance(content, dict):
-        raise WeightsError(f"{stem.name}.json is not a card (a JSON {type(content).__name__}, not an object)")
+        raise WeightsError(f"{path.name} is not a card (a JSON {type(content).__name__}, not an object)")
     known = {f.name for f in fields(Card)}
     missing = sorted({"optimizer", "arguments", "format"} - set(content))
     unknown = sorted(set(content) - known)
     if missing or unknown:
         fault = f"lacks {', '.join(missing)}" if missing else f"has unknown {', '.join(unknown)}"
-        raise WeightsError(f"{stem.name}.json is not a card this version reads: it {fault}")
+        raise WeightsError(f"{path.name} is not a card this version reads: it {fault}")
     if content["format"] != FORMAT:
-        raise WeightsError(f"{stem.name}.json has card format {content['format']!r}; this version reads {FORMAT}")
+        raise WeightsError(f"{path.name} has card format {content['format']!r}; this version reads {FORMAT}")
     for name, kind in CARD_TYPES.items():
         if not isinstance(content.get(name, kind()), kind):
-            raise WeightsError(f"{stem.name}.json is not a card this version reads: its {name} is not {CALLED[kind]}")
+            raise WeightsError(f"{path.name} is not a card this version reads: its {name} is not {CALLED[kind]}")
     blank: dict[str, Any] = {"family": {}, "training": {}, "seed": None, "date": "", "version": ""}
     return Card(**(blank | content))
 

@@ -1,5 +1,6 @@
 """`train`: one entry for all learned optimizers."""
 
+import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ import torch
 
 from sureprox.circumstances import memory_of
 from sureprox.errors import ConfigError
+from sureprox.files import locked
 from sureprox.optimizers import AdaLISTA, LearnedOptimizer, Sure
 from sureprox.problems import Family, LogisticFamily
 from sureprox.training.config import FAMILIES, Config, LayerwiseConfig, Recipe, TrainingConfig
@@ -16,7 +18,7 @@ from sureprox.training.layerwise import LayerwiseRun
 from sureprox.training.run import TrainingResult, TrainingRun
 from sureprox.training.stream_config import StreamConfig
 from sureprox.training.streamed import StreamedRun
-from sureprox.training.team import Team, join, launched
+from sureprox.training.team import join, launched
 from sureprox.training.unrolled import BACKENDS, UnrolledRun
 
 
@@ -30,6 +32,7 @@ def train(
     backend: str = "auto",
     listeners: Sequence[Listener] = (),
     tensorboard: bool = False,
+    patience: float = 0.0,
 ) -> TrainingResult:
     """Train `optimizer` on fresh problems of `family`; at the end it holds the weights that were best in validation.
 
@@ -40,6 +43,9 @@ def train(
     `backend`: "plain" PyTorch, "compiled" step, "graph" (a CUDA graph over compiled steps, their backward pass and the
     update), or "auto". One that does not work here is replaced by "plain", and an event says so. `listeners` are
     called with every event of the log; one that raises `StopTraining` ends the run like an interruption.
+
+    `out` is locked meanwhile, so that no two runs write to it; the system unlocks it when a process is killed.
+    `patience`: seconds to wait for another run to let go of it.
 
     In processes started by torchrun all train as one: each takes its share of every batch, and weights, result and
     files are those of one process up to rounding. All must call with the same arguments; rank 0 alone writes to `out`
@@ -61,15 +67,17 @@ def train(
     team = join(place)
     _check_memory(problems, config, place)
     recipe = Recipe(optimizer.kind, optimizer.arguments, problems, config)
-    common = (recipe, optimizer, place, _directory(out, team), list(listeners), tensorboard, team)
+    directory = None if out is None else Path(out)
+    common = (recipe, optimizer, place, directory, list(listeners), tensorboard, team)
     run: TrainingRun
-    if isinstance(optimizer, AdaLISTA):
-        run = LayerwiseRun(*common)
-    elif isinstance(optimizer, Sure):
-        run = StreamedRun(backend, *common)
-    else:
-        run = UnrolledRun(backend, *common)
-    return run.go()
+    with locked(directory, patience, ConfigError) if directory is not None and team.leads else contextlib.nullcontext():
+        if isinstance(optimizer, AdaLISTA):
+            run = LayerwiseRun(*common)
+        elif isinstance(optimizer, Sure):
+            run = StreamedRun(backend, *common)
+        else:
+            run = UnrolledRun(backend, *common)
+        return run.go()
 
 
 def check_fit(optimizer: LearnedOptimizer[Any], family: Family, config: Config) -> None:
@@ -114,20 +122,3 @@ def _device(name: torch.device | str | None) -> torch.device:
             f"LOCAL_RANK is {here}, but this machine has {torch.cuda.device_count()} GPUs; start one process for each"
         )
     return torch.device("cuda", here)
-
-
-def _directory(out: str | Path | None, team: Team) -> Path | None:
-    """`out`, made if needed and known to be writable before any work starts."""
-    if out is None:
-        return None
-    path = Path(out)
-    if not team.leads:
-        return path
-    probe = path / ".writable"
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-        probe.touch()
-        probe.unlink()
-    except OSError as error:
-        raise ConfigError(f"cannot write to {path}: {error.strerror}; choose another output directory") from None
-    return path

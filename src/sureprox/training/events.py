@@ -21,10 +21,13 @@ class JsonLog:
 
     def __init__(self, path: Path, keep_bytes: int) -> None:
         self.path = path
-        self.file = path.open("r+b" if path.exists() else "w+b")
-        length = self.file.seek(0, 2)
-        self.file.truncate(min(keep_bytes, length))  # shorter if somebody has removed the log
-        self.file.seek(0, 2)
+        try:
+            self.file = path.open("r+b" if path.exists() else "w+b")
+            length = self.file.seek(0, 2)
+            self.file.truncate(min(keep_bytes, length))  # shorter if somebody has removed the log
+            self.file.seek(0, 2)
+        except OSError as error:
+            raise cannot_write(path, error) from None
 
     def __call__(self, event: Event) -> None:
         try:

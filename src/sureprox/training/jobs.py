@@ -11,7 +11,6 @@ import torch
 
 from sureprox.cluster import report, unwanted
 from sureprox.errors import SureproxError, one_line
-from sureprox.files import locked
 from sureprox.optimizers import LearnedOptimizer
 from sureprox.training.api import train
 from sureprox.training.checkpoint import Checkpoint, Progress
@@ -87,21 +86,21 @@ def train_job(job: Job, listeners: Sequence[Listener] = ()) -> Outcome:
     if job.threads is not None:
         torch.set_num_threads(job.threads)
     try:
-        with locked(job.out, PATIENCE):
-            before = found(job)
-            if before.ending is Ending.COMPLETED:  # a worker may die between the last batch and saying so
-                return before
-            recipe = job.recipe
-            train(
-                drawn(recipe),
-                recipe.family,
-                recipe.training,
-                job.out,
-                device=job.device,
-                backend=job.backend,
-                listeners=[_while_wanted, _reporter(job), *listeners],
-            )
-            return found(job)
+        before = found(job)
+        if before.ending is Ending.COMPLETED:  # a worker may die between the last batch and saying so
+            return before
+        recipe = job.recipe
+        train(
+            drawn(recipe),
+            recipe.family,
+            recipe.training,
+            job.out,
+            device=job.device,
+            backend=job.backend,
+            listeners=[_while_wanted, _reporter(job), *listeners],
+            patience=PATIENCE,
+        )
+        return found(job)
     except Exception as error:
         return failed(job, error)
 

@@ -43,8 +43,8 @@ class TrialRow:
 class Study:
     """Opened, or begun, in a directory that this process has locked; `facts` must be those it was begun with.
 
-    The sampler is seeded anew for each trial, by `seed` and its number: what it proposes depends on the trials before
-    it alone, whether the search was interrupted in between or not.
+    The sampler is seeded anew for each trial, by `seed` and its number, and all that it proposes is written at once:
+    the values depend on the trials before it alone, wherever the search was interrupted or killed.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Study:
             self.study = optuna.create_study(storage=storage, study_name="search", load_if_exists=True)
         except (ValueError, KeyError, TypeError) as error:
             raise InputError(f"{path} is not a study ({' '.join(str(error).split())[:100]}); delete it") from None
-        self.space, self.seed = space, seed
+        self.space, self.first, self.seed = space, first, seed
         plain = json.loads(json.dumps(facts))
         known: dict[str, Any] = self.study.user_attrs.get("facts", {})
         for name in known:
@@ -68,29 +68,28 @@ class Study:
                 raise ConfigError(f"{directory} was begun with another {name}; use the same, or another directory")
         if not known:
             self.study.set_user_attr("facts", plain)
-        if first and not self.study.trials:
-            self.study.enqueue_trial(first)
 
     def under_way(self) -> dict[int, dict[str, Value]]:
         """Trials that were asked for and not told: their numbers and values."""
-        return {row.number: self._suggested(row.number) for row in self.rows() if row.ending is Ending.INTERRUPTED}
+        numbers = [row.number for row in self.rows() if row.ending is Ending.INTERRUPTED]
+        return {number: self._suggested(self._trial(number)) for number in numbers}
 
     def ask(self) -> tuple[int, dict[str, Value]]:
         """The number of a new trial and the values to try."""
-        import optuna
-
-        number = len(self.rows())
-        self.study.sampler = optuna.samplers.TPESampler(seed=(self.seed * 1_000_003 + number) % 2**32)
-        trial = self.study.ask()
-        return trial.number, self._suggested(trial.number)
+        if all(trial.state.name != "WAITING" for trial in self.study.trials):
+            self.study.enqueue_trial(self._proposed())
+        trial = self.study.ask()  # the one that waits
+        return trial.number, self._suggested(trial)
 
     def tell(self, number: int, told: Told) -> None:
         """Keep how a trial ended."""
         from optuna.trial import TrialState
 
         outcome, trial = told.outcome, self._trial(number)
+        reported = self.study.trials[number].intermediate_values  # by a process that was killed while it told
         for batch, best in told.steps:
-            trial.report(best, batch)
+            if batch not in reported:
+                trial.report(best, batch)
         for name in TOLD:
             trial.set_user_attr(name, getattr(outcome, name))
         if outcome.ending is Ending.COMPLETED and outcome.best_validation is not None:
@@ -117,9 +116,20 @@ class Study:
 
         return optuna.trial.Trial(self.study, self.study.trials[number]._trial_id)
 
-    def _suggested(self, number: int) -> dict[str, Value]:
+    def _proposed(self) -> dict[str, Value]:
+        """What the next trial should try: asked of a copy in memory, so that nothing is written value by value."""
+        import optuna
+
+        number = len(self.rows())
+        sampler = optuna.samplers.TPESampler(seed=(self.seed * 1_000_003 + number) % 2**32)
+        copy = optuna.create_study(storage=optuna.storages.InMemoryStorage(), sampler=sampler)
+        copy.add_trials(self.study.trials)
+        if self.first and number == 0:
+            copy.enqueue_trial(self.first)
+        return self._suggested(copy.ask())
+
+    def _suggested(self, trial: Any) -> dict[str, Value]:
         """Values of a trial: those it has, and for a new one what the sampler proposes."""
-        trial = self._trial(number)
         found: dict[str, Value] = {}
         for key, entry in self.space.items():
             if isinstance(entry, Choice):
