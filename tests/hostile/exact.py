@@ -13,7 +13,7 @@ LD = np.longdouble
 EPS = float(np.finfo(LD).eps)
 ROUNDS, SWEEPS = 60, 3
 FAR = 1e3  # a coordinate that nothing bounds is taken to be within so many times what it was seen to be
-HALVES = LD(0.5) ** np.arange(12)
+LENGTHS = np.concatenate([LD(2) ** np.arange(0, -13, -1), LD(2) ** np.arange(1, 21)])  # the full step first
 CROSSINGS = 16  # sign changes at which a step is tried to be cut
 
 
@@ -62,8 +62,15 @@ class Exact:
     def gap_rounding(self, x: np.ndarray, eps: float) -> float:
         """The same of a duality gap, in which errors of the images are multiplied by A x, not by the slope."""
         terms, (m, n) = self._terms(x), self.A.shape
-        bend = np.abs(self.slope(x)) + (self.c / 4 if self.logistic else self.c) * terms
-        return self.rounding(x, eps) + float((m + n + 4) * eps * (bend * terms).sum())
+        return self.rounding(x, eps) + float((m + n + 4) * eps * (self._slopes(x) * terms).sum())
+
+    def pull_rounding(self, x: np.ndarray, eps: float) -> float:
+        """The same of the largest component of the gradient."""
+        return float((sum(self.A.shape) + 4) * eps * (self._slopes(x) @ np.abs(self.A)).max())
+
+    def _slopes(self, x: np.ndarray) -> np.ndarray:
+        """(m,) the slopes, and what they are made of."""
+        return np.abs(self.slope(x)) + (self.c / 4 if self.logistic else self.c) * self._terms(x)
 
     def _terms(self, x: np.ndarray) -> np.ndarray:
         """(m,) what the sums of the images are made of."""
@@ -143,28 +150,42 @@ def lowest(problem: Exact, x: np.ndarray, goal: float, rounds: int = ROUNDS) -> 
 
 
 def descended(problem: Exact, x: np.ndarray, goal: float, rounds: int) -> Truth:
-    """Newton steps on the coordinates that can move, and sweeps over all of them, while F falls."""
-    value, excess = problem.value(x), problem.excess(x)
+    """Newton steps on the coordinates that can move, and sweeps over all of them, while F falls or its excess."""
+    found = Truth(x, problem.value(x), problem.excess(x))
     for _ in range(rounds):
-        if excess <= goal:
+        if found.excess <= goal:
             break
-        before = value
-        for step in newton(problem, x):
-            x, value = searched(problem, x, value, step)
-        if not value < before - 1e-3 * excess:
+        before = found
+        for entering, fine in ((False, False), (True, False), (False, True)):
+            for step in newton(problem, found.x, entering, fine):
+                found = searched(problem, found, step)
+        if not found.value < before.value - 0.01 * found.excess:
             for _ in range(SWEEPS):
-                x = swept(problem, x)
-            value = problem.value(x)
-        excess = problem.excess(x)
-        if not value < before:
+                found = better(problem, found, swept(problem, found.x)[None])
+        if found is before:
             break
-    return Truth(x, value, excess)
+    return found
 
 
-def newton(problem: Exact, x: np.ndarray) -> list[np.ndarray]:
-    """-(H + mu)^+ (g + r') on the support and on the coordinates that leave zero, and what H does not see of it.
+def better(problem: Exact, found: Truth, points: np.ndarray) -> Truth:
+    """The lowest of `points` (K, n), the first on a tie, if it is below what was found; or as low, and known better."""
+    values = problem.value(points)
+    best = int(np.argmin(values))
+    if values[best] < found.value - 64 * EPS * abs(found.value):
+        return Truth(points[best], values[best], problem.excess(points[best]))
+    excess = problem.excess(points[0])
+    if values[0] <= found.value + 64 * EPS * abs(found.value) and excess < 0.9 * found.excess:
+        return Truth(points[0], values[0], excess)
+    return found
 
-    With H = R'R, R = U S V' and g = R'y, the step is -V S^{-1} (U'y + S^{-1} V' r'): the condition of R, not of H.
+
+def newton(problem: Exact, x: np.ndarray, entering: bool, fine: bool) -> list[np.ndarray]:
+    """-(H + mu)^+ (g + r') on the coordinates that are not at a kink, and what H does not see of it.
+
+    With `entering`, also on those that gain most by leaving theirs.
+
+    With H = R'R, R = U S V' and g = R'y, the step is -V S^{-1} (U'y + S^{-1} V' r'), which suffers from the condition
+    of R only; or, `fine`, -V S^{-2} V'(g + r'), which suffers from that of H but keeps what g + r' is in long double.
     """
     t = problem.image(x)
     if problem.logistic:
@@ -179,14 +200,19 @@ def newton(problem: Exact, x: np.ndarray) -> list[np.ndarray]:
         gain = np.where(curvature > 0, pull * pull / curvature, LD(0))
     inside = (x > problem.low) & (x < problem.high)
     free = inside & ((x != 0) | (problem.w == 0))
-    enter = ~free & (gain > 0.1 * gain[~free].max(initial=LD(0)))
-    moving = np.flatnonzero((free | enter) & (curvature > 0))
+    most = gain[~free].max(initial=LD(0))
+    enter = ~free & (gain >= 0.5 * most) & (gain > 0)
+    if entering and not enter.any():
+        return []
+    moving = np.flatnonzero((free | (enter if entering else False)) & (curvature > 0))
     if not len(moving):
         return []
     slope = (pull - g)[moving]
     size = np.sqrt(curvature[moving])
     R = np.concatenate([root[:, None] * problem.A[:, moving], np.diag(np.sqrt(problem.mu[moving]))]) / size
     y = np.concatenate([problem.slope(x) / np.where(root > 0, root, 1), np.zeros(len(moving), LD)])
+    if fine:
+        y, slope = np.zeros_like(y), pull[moving]
     unit = max(np.abs(y).max(), np.abs(slope / size).max())  # the sizes of float64 do not reach as far
     if not unit > 0:
         return []
@@ -206,17 +232,15 @@ def newton(problem: Exact, x: np.ndarray) -> list[np.ndarray]:
     return full
 
 
-def searched(problem: Exact, x: np.ndarray, value: LD, step: np.ndarray) -> tuple[np.ndarray, LD]:
+def searched(problem: Exact, found: Truth, step: np.ndarray) -> Truth:
     """The best point on the way along `step`; a coordinate that would change its sign, or leave its range, stops."""
+    x = found.x
     with np.errstate(all="ignore"):
         crossings = np.sort(np.where(step * x < 0, -x / step, np.inf))[:CROSSINGS]
-    lengths = np.concatenate([HALVES, crossings[np.isfinite(crossings)] * (1 + 4 * EPS)])
+    lengths = np.concatenate([LENGTHS, crossings[np.isfinite(crossings)] * (1 + 4 * EPS)])
     there = x + lengths[:, None] * step
     there = np.where(there * x < 0, LD(0), there)
-    there = np.clip(there, problem.low, problem.high)
-    values = problem.value(there)
-    best = int(np.argmin(values))
-    return (there[best], values[best]) if values[best] < value else (x, value)
+    return better(problem, found, np.clip(there, problem.low, problem.high))
 
 
 def swept(problem: Exact, x: np.ndarray) -> np.ndarray:

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from exact import Exact, Truth, as_long, lowest
+from exact import ROUNDS, Exact, Truth, as_long, lowest
 from random_options import Options, random_options
 from random_problems import Batch, random_batch
 
@@ -86,41 +86,40 @@ def judged(number: int, show: bool = False) -> tuple[list[Verdict], str]:
 
 
 def _judged(batch: Batch, exact: Exact, i: int, given: dict[str, Any], start: np.ndarray, found: Any) -> Verdict:
-    status = str(found.status[i])
+    status, gap, objective = str(found.status[i]), float(found.gap[i]), float(found.objective[i])
     x = as_long(found.x[i].detach().double().numpy())
-    gap, objective = float(found.gap[i]), float(found.objective[i])
-    faults = []
-    if not np.isfinite(x.astype(float)).all():
-        return Verdict(["the point is not finite"], status, True, 0.0)
-    if np.isnan(gap) or np.isnan(objective):
-        faults.append(f"gap {gap}, objective {objective}")
+    if not np.isfinite(x.astype(float)).all() or np.isnan(gap) or np.isnan(objective):
+        return Verdict([f"not finite: gap {gap}, objective {objective}, or the point"], status, True, 0.0)
     t = 0 if batch.shift is None else as_long(batch.shift[i])
-    x, x0 = x + t, as_long(start) + t
-    origin = float(exact.value(np.zeros_like(x)))
-    value = exact.value(x)
-    converged = status == "converged"
-    tol, floor = given["tol"], given.get("floor", given["tol"])
-    least = tol * max(floor * origin, 0.0)
-    wanted = GOOD * max(least, tol * float(value) * 0.5) if converged else 0.01 * gap
-    truth = lowest(exact, x, wanted, rounds=60 if converged else 5)
-    slack = exact.rounding(x) + exact.rounding(truth.x)
+    x, x0, converged = x + t, as_long(start) + t, status == "converged"
+    value, least = exact.value(x), given["tol"] * given.get("floor", given["tol"]) * exact.value(np.zeros_like(x))
+    wanted = GOOD / 2 * max(least, given["tol"] * value) if converged else 0.01 * gap
+    truth = lowest(exact, x, float(wanted), rounds=ROUNDS if converged else 5)
+    promised = float(max(given["tol"] * (truth.value if batch.by_gap else value), least))
+    slack, rounding = exact.rounding(x) + exact.rounding(truth.x), exact.rounding(x, DOUBLE)
     above = float(value - truth.value)
-    promised = tol * max(float(truth.value), floor * origin)
-    ratio = 0.0
+    faults, ratio = [], 0.0
     if converged:
         ratio = max(above - slack, 0.0) / promised if promised > 0 else float(above > slack)
-        limit = LIMIT if batch.by_gap[i] else 1000
-        if not ratio <= limit:
-            faults.append(f"converged {ratio:.2g} times further above the minimum than promised")
-    rounding = exact.rounding(x, DOUBLE)
+        faults += _converged(exact, x, given["tol"], ratio, batch.bounded[i])
     if np.isfinite(objective) and abs(objective - float(value)) > rounding + slack:
         faults.append(f"objective {objective:.17g} is {float(value):.17g}")
     if above > gap * LIMIT + slack + exact.gap_rounding(x, DOUBLE):
         faults.append(f"gap {gap:.3g}, {above:.3g} above the minimum")
     if given["certify"] is not False:
         coarse = 0.0 if batch.shift is None else exact.rounding(x, torch.finfo(batch.problem.dtype).eps)
-        faults += _guarantee(exact, x0, value, truth, found, i, rounding + slack + coarse)
+        faults += _guarantee(exact, x0, value, truth, found, i, exact.gap_rounding(x, DOUBLE) + slack + coarse)
     return Verdict(faults, status, truth.excess <= GOOD * promised or promised == 0, ratio)
+
+
+def _converged(exact: Exact, x: np.ndarray, tol: float, ratio: float, bounded: bool) -> Iterator[str]:
+    """What "converged" promises: a bound on F - F*, or on the KKT residual where nothing bounds a coordinate."""
+    if bounded and not ratio <= LIMIT:
+        yield f"converged {ratio:.3g} times further above the minimum than promised"
+    steepest = np.abs(exact.slope(np.zeros_like(x)) @ exact.A).max()
+    residual = np.abs(exact.pull(x, exact.slope(x) @ exact.A)).max()
+    if not bounded and steepest > 0 and not residual <= tol * LIMIT * steepest + exact.pull_rounding(x, DOUBLE):
+        yield f"converged with a KKT residual of {float(residual):.3g}"
 
 
 def _guarantee(
@@ -130,15 +129,14 @@ def _guarantee(
     before = exact.value(x0)
     if found.status[i] == "diverged":
         yield "certified, and diverged"
-    if np.isfinite(before) and value > before + slack + exact.rounding(x0, DOUBLE):
-        yield f"certified, and F(x) {float(value):.17g} > F(x0) {float(before):.17g}"
     if not np.isfinite(before):
         return
+    if value > before + slack + exact.rounding(x0, DOUBLE):
+        yield f"certified, and F(x) {float(value):.17g} > F(x0) {float(before):.17g}"
     radius = float(np.sqrt(((x0 - truth.x) ** 2).sum())) * (1 + 1e-12)
-    if radius < 1e150:
-        bound = float(found.bound(radius)[i])
-        if not float(value - truth.value) <= bound * LIMIT + slack:
-            yield f"bound {bound:.3g}, {float(value - truth.value):.3g} above the minimum"
+    bound = float(found.bound(radius)[i])
+    if not float(value - truth.value) <= bound * LIMIT + slack:
+        yield f"bound {bound:.3g}, {float(value - truth.value):.3g} above the minimum"
 
 
 def main() -> None:
