@@ -12,7 +12,7 @@ help:
 	@echo "make demo    race the optimizers on the LASSO problems of the paper; table here, figure in out/demo.png"
 	@echo "make test    lint, types, import rules, documentation and the test suite"
 	@echo "make test-gpu  the tests that need an NVIDIA GPU (a few minutes), by a Python here whose PyTorch finds one"
-	@echo "make harden  fault, fuzz and endurance tests at their full counts (about 70 minutes on 2 cores)"
+	@echo "make harden  fault, fuzz and endurance tests at their full counts (about 95 minutes on 2 cores)"
 	@echo "make vulnerabilities  ask whether any pinned version has a known one (needs a network)"
 	@echo "make lint    everything in make test but the documentation and the test suite"
 	@echo "make docs    build the documentation, out/docs/index.html; a warning is an error"

@@ -80,6 +80,13 @@ def test_what_the_solution_says(certify):
     assert solution.pull_backs.tolist() == ([2, 2, 2] if certify is True else [1, 1, 1])
 
 
+def test_the_bound_of_a_start_that_is_the_solution_is_a_number():
+    problem = random_problem("lasso", ratio=1.5)  # solved by zero, so that no iteration gives a rate
+    solution = solve(problem, FISTA())
+    assert torch.isinf(solution.rate).all()
+    assert torch.equal(solution.bound(0.0), solution.gap)
+
+
 def test_without_the_guarantee_nothing_is_claimed():
     solution = solve(random_problem("lasso"), ISTA(), max_iter=5, certify=False)
     assert torch.isinf(solution.rate).all()

@@ -88,6 +88,52 @@ def test_stopping_by_kkt_where_the_gap_says_nothing():
     torch.testing.assert_close(solution.x, exact, rtol=0, atol=1e-6)
 
 
+class Between(sp.Penalty):
+    """r(x) = 0 where 1 <= x_j <= 2, infinite elsewhere; with its dual."""
+
+    def value(self, x):
+        return torch.where(((x >= 1) & (x <= 2)).all(1), 0.0, torch.inf).to(x.dtype)
+
+    def prox(self, v, step):
+        return v.clamp(1, 2)
+
+    def subdiff(self, x):
+        return torch.where(x > 1, 0.0, -torch.inf).to(x.dtype), torch.where(x < 2, 0.0, torch.inf).to(x.dtype)
+
+
+class BetweenWithGap(Between):
+    def dual_range(self, g):
+        return torch.ones_like(g[:, 0]), torch.ones_like(g[:, 0])
+
+    def fenchel_young(self, x, g, scale):
+        s = scale.unsqueeze(1)
+        return self.value(x) + (torch.maximum(-s * g, -2 * s * g) + s * g * x).sum(1)
+
+
+SLOPES = torch.arange(1, 5, dtype=F64)
+
+
+@pytest.mark.parametrize(("start", "right", "best"), [(0.0, -20.0, 1.0), (9.0, 20.0, 2.0)])
+def test_outside_the_domain_nothing_is_converged(start, right, best):
+    """At these starts -grad f lies within the bounds that stand for the subdifferential, which is empty there."""
+    problem = sp.Problem(LeastSquares(torch.diag(SLOPES), right * SLOPES), Between())
+    x0 = torch.full((1, 4), start, dtype=F64)
+    assert not sp.solve(problem, FISTA(), x0, max_iter=0).converged.any()
+    solution = sp.solve(problem, FISTA(restart=True), x0, tol=1e-10)
+    assert solution.converged.all()
+    assert torch.equal(solution.x, torch.full((1, 4), best, dtype=F64))
+
+
+def test_an_infinite_objective_at_the_origin_is_no_floor_of_the_gap():
+    A = torch.cat([torch.diag(SLOPES), torch.diag(SLOPES)])
+    problem = sp.Problem(LeastSquares(A, torch.cat([1.5 * SLOPES - 0.9, 1.5 * SLOPES + 1.1])), BetweenWithGap())
+    assert problem.has_duality_gap
+    solution = sp.solve(problem, FISTA(restart=True), torch.full((1, 4), 2.0, dtype=F64), check_every=1)
+    best = problem.objective((1.5 + 0.1 / SLOPES).unsqueeze(0))
+    assert solution.converged.all()
+    assert (solution.objective - best <= 1e-6 * best).all()
+
+
 def test_not_converged_is_not_called_converged():
     problem = random_problem("lasso", batch=3, m=20, n=30, ratio=0.01)
     solution = sp.solve(problem, ISTA(), max_iter=5, tol=1e-9)

@@ -68,7 +68,9 @@ class Solution:
     def bound(self, radius: float | Tensor) -> Tensor:
         """A bound on F(x) - F* for a `radius` >= |x_0 - x*|, a number or (B,): by the gap or by the rate."""
         square = torch.as_tensor(radius, dtype=self.rate.dtype, device=self.rate.device).square()
-        return torch.minimum(self.gap, self.rate * (square - self.credit).clamp(min=0))
+        # without a guarantee the rate is infinite, whatever the radius: at the start too, where that is zero
+        by_rate = torch.where(torch.isinf(self.rate), self.rate, self.rate * (square - self.credit).clamp(min=0))
+        return torch.minimum(self.gap, by_rate)
 
     def finished_by(self, more: "Solution", mask: Tensor) -> "Solution":
         """This solution, its instances in `mask` (B,) taken further by `more`, which holds these or the whole batch."""

@@ -53,6 +53,16 @@ def test_value_is_the_formula_and_the_gradient_its_derivative(kind, shared, seed
     torch.testing.assert_close(f.grad(x.detach()), gradient, rtol=1e-10, atol=1e-12)
 
 
+def test_in_float64_a_float32_problem_with_an_intercept_is_what_its_data_say():
+    """The unit vector of the intercept, rounded to float32, would make P no projection and A'D z no gradient."""
+    A, b, x = normal(M, N).float(), normal(B, M, seed=1).float() + 100, normal(B, N, seed=2)
+    weights = (row_weights() > 0.3).float()
+    rounded = WeightedLeastSquares(A, b, weights).to(dtype=F64)
+    exact = WeightedLeastSquares(A.double(), b.double(), weights.double())
+    torch.testing.assert_close(rounded.value(x), exact.value(x), rtol=1e-13, atol=0)
+    torch.testing.assert_close(rounded.grad(x), exact.grad(x), rtol=1e-12, atol=1e-12)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_hessian_root_and_lipschitz(kind):
     f, x = smooth(kind, shared=False), normal(B, N, seed=3)

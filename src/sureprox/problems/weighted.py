@@ -1,6 +1,6 @@
 """Least squares with weights on the rows and an intercept that is minimised out: cross-validation as one batch."""
 
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -30,13 +30,25 @@ class WeightedLeastSquares(Quadratic):
         if right.shape[0] == 1 and self.A.ndim == 2:
             right = right.expand_as(given)
         self.root = checks.row_weights(given, right, self.A).sqrt()
+        self.intercept = intercept
+        self.mean = self._mean()
+        self.b = self.root * right  # D b: P z = z, so that <z, D b> = <z, P D b>
+
+    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> Self:
+        """With q in the new precision: one rounded to float32 is no unit vector, nor is P then a projection."""
+        clone = super().to(device, dtype)
+        if clone.root is not self.root:
+            clone.mean = clone._mean()
+        return clone
+
+    def _mean(self) -> Tensor:
+        """q."""
         norm = torch.linalg.vector_norm(self.root, dim=1, keepdim=True)
-        self.mean = self.root / norm if intercept else torch.zeros_like(self.root)
-        self.b = self._weighted(right)
+        return self.root / norm if self.intercept else torch.zeros_like(self.root)
 
     def inner(self, x: Vectors) -> Rows:
         """P D (A x - b)."""
-        return self._weighted(self.map.forward(x)) - self.b
+        return self._projected(self.root * self.map.forward(x) - self.b)
 
     def grad_at(self, z: Rows) -> Vectors:
         """A'D z; P z = z, since z is an image of P."""
@@ -52,7 +64,6 @@ class WeightedLeastSquares(Quadratic):
         scaled = self.root.unsqueeze(2) * columns
         return scaled - self.mean.unsqueeze(2) * (self.mean.unsqueeze(1) @ scaled)
 
-    def _weighted(self, rows: Rows) -> Rows:
-        """P D rows."""
-        scaled = self.root * rows
-        return scaled - self.mean * (self.mean * scaled).sum(1, keepdim=True)
+    def _projected(self, rows: Rows) -> Rows:
+        """P rows."""
+        return rows - self.mean * (self.mean * rows).sum(1, keepdim=True)
