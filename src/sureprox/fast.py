@@ -25,7 +25,8 @@ def fast_where_possible(method: F) -> F:
 
     @wraps(method)
     def chosen(self: Any, *arguments: Any) -> Any:
-        if torch.compiler.is_compiling() or torch.is_grad_enabled():
+        # not `is_compiling`, which is true of this thread too while another one compiles
+        if torch.compiler.is_dynamo_compiling() or torch.is_grad_enabled():
             return method(self, *arguments)
         fast = _fast.get((type(self), name))
         result = None if fast is None or _plain.get() else fast(self, *arguments)

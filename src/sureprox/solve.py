@@ -1,5 +1,6 @@
 """`solve`: stopping, certificates, status and history around the one loop of the project."""
 
+import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from functools import lru_cache
@@ -11,7 +12,8 @@ import torch
 
 from sureprox.backends import Accelerated
 from sureprox.errors import InputError
-from sureprox.optimizers import FISTA, Certified, CertifiedCheap, Optimizer, Track, load
+from sureprox.implicit import differentiated
+from sureprox.optimizers import FISTA, Certified, CertifiedCheap, LearnedOptimizer, Optimizer, Track, load
 from sureprox.optimizers.weights import PRETRAINED, locate, stamp
 from sureprox.path import followed_path, has_short_path
 from sureprox.polish import Polish, can_polish
@@ -26,14 +28,24 @@ __all__ = ["Progress", "Solution", "Status", "default_optimizer", "iterate", "so
 MAX_ITER = 1000
 LOADED = 64  # optimizers by name or path that are kept in memory
 
-MOST_COMPILED = 16  # optimizers whose compiled steps are kept; each keeps its weights too
-_compiled: OrderedDict[tuple[int, bool | str], tuple[Optimizer[Any], Accelerated[Any]]] = OrderedDict()  # by identity
+MOST_COMPILED = 16  # optimizers whose compiled steps a thread keeps; each keeps its weights too
+
+
+class _Compiled(threading.local):
+    """The optimizers that this thread has compiled, by identity: what one has recorded is for one solve at a time."""
+
+    def __init__(self) -> None:
+        self.kept: OrderedDict[tuple[int, bool | str], tuple[Optimizer[Any], Accelerated[Any]]] = OrderedDict()
+
+
+_compiled = _Compiled()
 
 
 def default_optimizer(problem: Problem) -> Optimizer[Any]:
     """What `solve` runs on this problem when no optimizer is named.
 
-    Sure for LASSO and L1-logistic problems, with the weights for their family; restarted FISTA for all others.
+    Sure for LASSO and L1-logistic problems, with the weights for their family; restarted FISTA for all others. The
+    weights are those that `solve` itself uses and require no gradients; `load` reads weights of your own.
     """
     family = {LeastSquares: "lasso", Logistic: "logistic"}.get(type(problem.f))
     if family is None or not isinstance(problem.r, L1):
@@ -48,7 +60,9 @@ def _kept(stem: Path, device: torch.device) -> Optimizer[Any]:
 
 @lru_cache(maxsize=LOADED)
 def _loaded(stem: Path, stamp: tuple[int, ...], device: torch.device) -> Optimizer[Any]:
-    return load(stem, device=device)
+    """Its weights take no gradients: they are shared by all solves, and nobody would ever clear them."""
+    optimizer = load(stem, device=device)
+    return optimizer.requires_grad_(False) if isinstance(optimizer, LearnedOptimizer) else optimizer
 
 
 def solve(
@@ -88,14 +102,17 @@ def solve(
     `floor`: duality gaps are judged against no less than this part of F at the origin (`StoppingRule`); by default
     against F* however small it is, down to the part `tol`.
 
-    `differentiable`: let gradients flow to x, through the path of the track that found it. By default they do if the
-    data or x0 require them, not for the sake of the optimizer's weights (a thousand unrolled steps do not fit in
-    memory; training uses `iterate`).
+    `differentiable`: let gradients flow to x. By default they do if the data or x0 require them. Where an instance of
+    least squares or logistic regression with an L1 penalty, weighted or not, or with none has converged, they are those
+    of its solution, by the implicit function theorem (`sureprox.implicit`), and none reaches x0; elsewhere those of the
+    iterations of the track that found x, with 1/L a constant. With True and data that require none they reach the
+    optimizer's weights through the iterations (a thousand of these do not fit in memory; training uses `iterate`), but
+    not weights that `solve` has loaded itself by name.
 
     `compile=True`: take the steps in few kernels, and on a GPU replay them without the overhead of Python
     (`Accelerated`). The first solve of a kind of problem then compiles for up to a minute (LASSO by default, on a GPU:
-    a few seconds), later ones with the same optimizer or pretrained name do so at once, unless told `compile=False`.
-    It pays from thousands of problems on.
+    a few seconds), later ones of the same thread with the same optimizer or pretrained name do so at once, unless told
+    `compile=False`. It pays from thousands of problems on.
 
     `polish`: at a check, an instance of a LASSO problem is tried with the point that solves it if its support is nearly
     right, a few small linear systems in float64 (`sureprox.polish`), and ends there if the certificate of that point
@@ -132,31 +149,33 @@ def solve(
             everyone = torch.arange(problem.batch)
             run.take(everyone, followed_path(problem), rule, ~run.done, Track.PATH)
         run.finish(generator, step_size, every, callback, state)
-        if not bool(run.stalled.any()):
-            return run.solution()
-        more = run.in_float64()
-        more.finish(generator, more.step_size, every, callback)
-        return run.solution().finished_by(more.solution(), run.stalled)
+        solution = run.solution()
+        if bool(run.stalled.any()):
+            more = run.in_float64()
+            more.finish(generator, more.step_size, every, callback)
+            solution = solution.finished_by(more.solution(), run.stalled)
+        by_data = differentiable and (problem.requires_grad or start.requires_grad)
+        return differentiated(solution, rule, start) if by_data else solution
 
 
 def _prepared(
     optimizer: Optimizer[Any], certify: bool | str, compile: bool | None, differentiable: bool
 ) -> Optimizer[Any]:
     """The optimizer as it will run: with its guarantee, and compiled if that is asked for or was done before."""
-    key = id(optimizer), certify  # of an object that is kept, so that no other one can have it
-    if compile is False or differentiable or (compile is None and key not in _compiled):
+    key, kept = (id(optimizer), certify), _compiled.kept  # of an object that is kept, so that no other one can have it
+    if compile is False or differentiable or (compile is None and key not in kept):
         if compile and differentiable:
             raise InputError("compile is True and differentiable too; compiled steps carry no gradients, choose one")
         return _wrapped(optimizer, certify)
-    if key not in _compiled:
+    if key not in kept:
         whole = _wrapped(optimizer, certify)
         if isinstance(whole, CertifiedCheap):
             raise InputError("compile is True and certify 'cheap', which decides step by step; pass certify=True")
-        _compiled[key] = optimizer, Accelerated(whole)
-        if len(_compiled) > MOST_COMPILED:
-            _compiled.popitem(last=False)
-    _compiled.move_to_end(key)
-    return _compiled[key][1]
+        kept[key] = optimizer, Accelerated(whole)
+        if len(kept) > MOST_COMPILED:
+            kept.popitem(last=False)
+    kept.move_to_end(key)
+    return kept[key][1]
 
 
 def _wrapped(optimizer: Optimizer[Any], certify: bool | str) -> Optimizer[Any]:

@@ -2,6 +2,7 @@
 
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
 
 import torch
@@ -118,9 +119,13 @@ def solving() -> None:
     assert 0 == int(quick.iterations.min()) < 20 < int(quick.iterations.max())
     assert float((quick.x - plain.x).abs().max()) <= 1e-9
     assert torch.equal(again.x, quick.x)
-    _, accelerated = solve_module._compiled[id(optimizer), True]
+    _, accelerated = solve_module._compiled.kept[id(optimizer), True]
     assert isinstance(accelerated, Accelerated)
     assert isinstance(accelerated.plain, Certified)
+    with ThreadPoolExecutor(2) as threads:  # theirs are plain, and stay so however many there are
+        others = [threads.submit(sp.solve, problem, optimizer, x0, **options) for _ in range(4)]
+        for other in others:
+            assert torch.equal(other.result(timeout=300).x, plain.x)
 
 
 COMPARISONS = {

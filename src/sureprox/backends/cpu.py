@@ -66,7 +66,7 @@ def call(
 
 def suits(x: Tensor, rows: int, width: int) -> bool:
     """Whether the kernels apply to `rows` times `width` coordinates like x, and are at hand."""
-    if x.device.type != "cpu" or x.dtype not in SUFFIX or width < SMALLEST or torch.compiler.is_compiling():
+    if x.device.type != "cpu" or x.dtype not in SUFFIX or width < SMALLEST or torch.compiler.is_dynamo_compiling():
         return False
     return library(build=rows * width >= WORTH_COMPILING) is not None
 
