@@ -5,8 +5,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
+from sureprox.errors import InputError
 from sureprox.polish import can_polish, polished
 from sureprox.problems import L1, LeastSquares, Logistic, Problem, WeightedL1, Zero
 from sureprox.problems.foreign import Foreign
@@ -35,15 +35,19 @@ def differentiated(solution: Solution, rule: StoppingRule, x0: Vectors) -> Solut
 
 
 class _Carried(torch.autograd.Function):
-    """The number x with the derivatives of `step`, but for second ones, which are not those of the solution."""
+    """The number x with the derivatives of `step`; second ones, which are not those of the solution, are refused."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, step: Tensor) -> Tensor:
         return x.clone()
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[None, Tensor]:
+        if torch.is_grad_enabled():
+            raise InputError(
+                "create_graph is True, but gradients of a converged solution cannot be differentiated again; "
+                "differentiate a fixed number of steps instead (sureprox.iterate)"
+            )
         return None, gradient.double()
 
 

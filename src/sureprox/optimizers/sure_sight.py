@@ -84,8 +84,8 @@ def _seen(given: Given, coordinates: bool, least: float) -> Seen:
     return Seen(features, blocks, G_first, at.side, at.slope, stable, inner.line, inner.curvature)
 
 
-def conjugate_share(R: Vectors, turned: Vectors, curvature: Scalars) -> Scalars:
-    """beta = <R, turned> / curvature, cut to [-5, 5]."""
+def conjugate_share(R: Tensor, turned: Vectors, curvature: Scalars) -> Scalars:
+    """beta = <R, turned> / curvature, cut to [-5, 5]; R (B, n) or (B, 1)."""
     beta = ((R * turned).sum(1) / curvature).clamp(*BETA)
     if not curvature.requires_grad:
         return beta
