@@ -1,5 +1,6 @@
 """solve: status, stopping for each instance alone, history, divergence, gradients, degenerate and bad input."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -9,11 +10,12 @@ from torch import Tensor
 
 import sureprox as sp
 from helpers import F64, labels, lam_max, normal, random_problem, refused, relative_error, walk, with_ratio
-from sureprox import Status
-from sureprox.optimizers import FISTA, ISTA, Adam, AdamHD
+from sureprox import Status, fast
+from sureprox.backends import Accelerated
+from sureprox.optimizers import FISTA, ISTA, Adam, AdamHD, Certified, Track
 from sureprox.optimizers.base import State
 from sureprox.problems import L1, LeastSquares, Zero
-from sureprox.solve import default_optimizer
+from sureprox.solve import _compiled, _prepared, default_optimizer
 
 KINDS = pytest.mark.parametrize("kind", ["lasso", "logistic"])
 FAST = FISTA(restart=True)
@@ -546,3 +548,45 @@ def test_floor_judges_the_gap_against_the_objective_at_the_origin():
     assert (loose.gap <= 1e-4 * at_origin).all()
     assert (tight.gap <= 1e-4 * tight.objective).all()
     assert (loose.iterations < tight.iterations).all()
+
+
+# --- threads ----------------------------------------------------------------------------------------------------------
+
+
+def test_compiled_steps_stay_in_their_thread():
+    """What is recorded writes to one place; two plain solves at a time share nothing but weights."""
+    problem = random_problem("lasso", m=20, n=60, batch=9)
+    optimizer = default_optimizer(problem)
+    alone = sp.solve(problem, compile=False, polish=False)
+    try:
+        assert isinstance(_prepared(optimizer, True, True, False), Accelerated)
+        assert isinstance(_prepared(optimizer, True, None, False), Accelerated)
+        with ThreadPoolExecutor(2) as threads:
+            assert isinstance(threads.submit(_prepared, optimizer, True, None, False).result(60), Certified)
+            solves = [threads.submit(sp.solve, problem, polish=False) for _ in range(4)]
+            assert all(torch.equal(solve.result(60).x, alone.x) for solve in solves)
+    finally:
+        _compiled.kept.clear()
+
+
+def test_a_compilation_in_another_thread_changes_no_step(monkeypatch):
+    """It makes `torch.compiler.is_compiling` true everywhere."""
+
+    class Counter:
+        @fast.fast_where_possible
+        def name(self) -> str:
+            return "plain"
+
+    monkeypatch.setitem(fast._fast, (Counter, "name"), lambda counter: "fast")
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
+    with torch.no_grad():
+        assert Counter().name() == "fast"
+
+
+def test_the_track_of_what_never_ran_is_its_start():
+    problem = random_problem("lasso")
+    x0 = sp.reference(problem).x
+    for certify in (True, "cheap", False):
+        assert {*sp.solve(problem, FISTA(), x0, certify=certify).track} == {Track.START}
+        assert {*sp.solve(problem, FISTA(), max_iter=0, certify=certify).track} == {Track.START}
+        assert Track.START not in {*sp.solve(problem, FISTA(), max_iter=30, certify=certify).track}

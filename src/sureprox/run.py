@@ -57,7 +57,7 @@ class Run:
         zero = torch.zeros(batch, dtype=torch.int64, device=device)
         self.iterations, self.pull_backs, self.rejected = zero, zero, zero
         self.step_size = torch.ones(batch, dtype=torch.float64, device=device)
-        self.track = torch.full_like(zero, TRACKS.index(Track.OPTIMIZER))
+        self.track = torch.full_like(zero, TRACKS.index(Track.START))
         self.weight = torch.zeros(batch, dtype=torch.float64, device=device)
         self.credit = torch.zeros_like(self.weight)
         self.diverged = torch.zeros(batch, dtype=torch.bool, device=device)
@@ -186,6 +186,8 @@ class Run:
                 self.credit = put(self.credit, rows, good, credit(problem, state))
             if state.x.dtype == torch.float32:
                 self.stalled = put(self.stalled, rows, good & (state.idle >= STALLED), torch.ones_like(good))
+        else:
+            self.track = put(self.track, rows, good, torch.full_like(rows, TRACKS.index(Track.OPTIMIZER)))
         self.stalled = self.stalled & ~self.best.converged
         self.done = self.best.converged | self.diverged | self.stalled | (self.iterations >= self.limits)
 

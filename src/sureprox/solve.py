@@ -11,7 +11,8 @@ import torch
 
 from sureprox.backends.threads import few_threads
 from sureprox.errors import InputError
-from sureprox.optimizers import FISTA, Optimizer, Track, load
+from sureprox.implicit import differentiated
+from sureprox.optimizers import FISTA, LearnedOptimizer, Optimizer, Track, load
 from sureprox.optimizers.base import S
 from sureprox.optimizers.weights import PRETRAINED, locate, stamp
 from sureprox.path import followed_path, has_short_path
@@ -33,7 +34,8 @@ LOADED = 64  # optimizers by name or path that are kept in memory
 def default_optimizer(problem: Problem) -> Optimizer[Any]:
     """What `solve` runs on this problem when no optimizer is named.
 
-    Sure for LASSO and L1-logistic problems, with the weights for their family; restarted FISTA for all others.
+    Sure for LASSO and L1-logistic problems, with the weights for their family; restarted FISTA for all others. The
+    weights are those that `solve` itself uses and require no gradients; `load` reads weights of your own.
     """
     form = form_of(problem)
     family = {Loss.SQUARES: "lasso", Loss.LOGISTIC: "logistic"}.get(form.loss)
@@ -49,7 +51,9 @@ def _kept(stem: Path, device: torch.device) -> Optimizer[Any]:
 
 @lru_cache(maxsize=LOADED)
 def _loaded(stem: Path, stamp: tuple[int, ...], device: torch.device) -> Optimizer[Any]:
-    return load(stem, device=device)
+    """Its weights take no gradients: they are shared by all solves, and nobody would ever clear them."""
+    optimizer = load(stem, device=device)
+    return optimizer.requires_grad_(False) if isinstance(optimizer, LearnedOptimizer) else optimizer
 
 
 def prepare(
@@ -114,9 +118,12 @@ def solve(
     `floor`: duality gaps are judged against no less than this part of F at the origin (`StoppingRule`); by default
     against F* however small it is, down to the part `tol`.
 
-    `differentiable`: let gradients flow to x, through the path of the track that found it. By default they do if the
-    data or x0 require them, not for the sake of the optimizer's weights (a thousand unrolled steps do not fit in
-    memory; training uses `iterate`).
+    `differentiable`: let gradients flow to x. By default they do if the data or x0 require them. Where an instance of
+    least squares or logistic regression with an L1 penalty, weighted or not, or with none has converged, they are those
+    of its solution, by the implicit function theorem (`sureprox.implicit`), and none reaches x0; elsewhere those of the
+    iterations of the track that found x, with 1/L a constant. With True and data that require none they reach the
+    optimizer's weights through the iterations (a thousand of these do not fit in memory; training uses `iterate`), but
+    not weights that `solve` has loaded itself by name.
 
     `engine`: what takes the steps and computes L, certificates and polished points. "auto": kernels where they exist
     for this form of problem; if they are not built yet they are built meanwhile, and this solve is plain. "kernels":
@@ -162,14 +169,16 @@ def solve(
             everyone = torch.arange(problem.batch)
             run.take(everyone, followed_path(problem), rule, ~run.done, Track.PATH)
         run.finish(generator, step_size, every, callback, state)
-    if not bool(run.stalled.any()):
-        return run.solution(chosen.engine)
-    finer = plan(rule.problem, optimizer, certify, engine, differentiable)
-    threads = few_threads(finer.form, rule.problem.batch, finer.operations, optimizer)
-    with torch.set_grad_enabled(differentiable), threads, finer.stepping() as stepping:
-        more = run.in_float64(stepping, finer.operations)
-        more.finish(generator, more.step_size, every, callback)
-    return run.solution(chosen.engine).finished_by(more.solution(finer.engine), run.stalled)
+    solution = run.solution(chosen.engine)
+    if bool(run.stalled.any()):
+        finer = plan(rule.problem, optimizer, certify, engine, differentiable)
+        threads = few_threads(finer.form, rule.problem.batch, finer.operations, optimizer)
+        with torch.set_grad_enabled(differentiable), threads, finer.stepping() as stepping:
+            more = run.in_float64(stepping, finer.operations)
+            more.finish(generator, more.step_size, every, callback)
+        solution = solution.finished_by(more.solution(finer.engine), run.stalled)
+    by_data = differentiable and (problem.requires_grad or start.requires_grad)
+    return differentiated(solution, rule, start) if by_data else solution
 
 
 def check_options(

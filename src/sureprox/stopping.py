@@ -75,6 +75,7 @@ class StoppingRule:
         self.given = problem
         self.operations = operations
         self.tol = tol
+        self.recorded = torch.is_grad_enabled()
         r, shape = problem.r.to(dtype=torch.float64), (problem.batch, problem.n)
         zero = torch.zeros(shape, dtype=torch.float64, device=problem.device)
         at_origin = self._certificate(zero if problem.shift is None else -problem.shift.double())
@@ -93,8 +94,14 @@ class StoppingRule:
 
     @cached_property
     def problem(self) -> Problem:
-        """In float64."""
-        return self.given if self.given.dtype == torch.float64 else self.given.to(dtype=torch.float64)
+        """In float64, on the graph of the given one if gradients were enabled when the rule was made.
+
+        The first to ask for it is often a measurement, which records nothing itself.
+        """
+        if self.given.dtype == torch.float64:
+            return self.given
+        with torch.set_grad_enabled(self.recorded):
+            return self.given.to(dtype=torch.float64)
 
     @torch.no_grad()
     def _certificate(self, x: Tensor) -> Certificate:
@@ -117,7 +124,7 @@ class StoppingRule:
         part.given = self.given.select(index)
         if "problem" in vars(self) and self.problem is not self.given:
             part.problem = self.problem.select(index)
-        part.tol, part.operations = self.tol, self.operations
+        part.tol, part.recorded, part.operations = self.tol, self.recorded, self.operations
         part.floor, part.gradient = self.floor[index], self.gradient[index]
         part.by_gap = self.by_gap[index]
         return part

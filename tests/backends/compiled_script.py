@@ -2,6 +2,7 @@
 
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
 
 import torch
@@ -118,6 +119,10 @@ def solving() -> None:
     assert 0 == int(quick.iterations.min()) < 20 < int(quick.iterations.max())
     assert float((quick.x - plain.x).abs().max()) <= 1e-9
     assert torch.equal(again.x, quick.x)
+    with ThreadPoolExecutor(2) as threads:  # the others' steps stay plain
+        others = [threads.submit(sp.solve, problem, optimizer, x0, engine="plain", **options) for _ in range(4)]
+        for other in others:
+            assert torch.equal(other.result(timeout=300).x, plain.x)
 
 
 COMPARISONS = {

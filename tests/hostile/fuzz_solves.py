@@ -27,10 +27,10 @@ import torch
 from exact import ROUNDS, Exact, Truth, as_long, lowest
 from random_options import Options, random_options
 from random_problems import Batch, random_batch
+from sureprox.fast import plain_steps
 
 import sureprox as sp
 from sureprox.backends import native_status
-from sureprox.fast import plain_steps
 
 SEED = 19
 DOUBLE = float(np.finfo(np.float64).eps)

@@ -115,7 +115,7 @@ def direct(operation: Callable[..., Any], function: Callable[..., Any]) -> Calla
 
     PyTorch takes a quarter of a millisecond to call an operation that is written in Python.
     """
-    return operation if torch.compiler.is_compiling() or torch.is_grad_enabled() else function
+    return operation if torch.compiler.is_dynamo_compiling() or torch.is_grad_enabled() else function
 
 
 @dataclass

@@ -10,14 +10,8 @@ from torch import Tensor
 from sureprox.errors import InputError, WeightsError
 from sureprox.optimizers.base import Seen, State, resolve_step_size
 from sureprox.optimizers.learned import LearnedOptimizer
-from sureprox.optimizers.sure_features import (
-    coordinate_features,
-    floor,
-    inner_products,
-    instance_features,
-    place,
-)
 from sureprox.optimizers.sure_network import SureNetwork
+from sureprox.optimizers.sure_sight import Given, conjugate_share, sight
 from sureprox.problems import Problem
 from sureprox.types import Scalars, Vectors
 
@@ -123,30 +117,35 @@ class Sure(LearnedOptimizer[SureState]):
         d, dg = x - state.x_before, torch.where(fresh, 0.0, g - state.g_before)
 
         seen_x, seen_g, seen_d, seen_dg = [v.detach() if self.detached_features else v for v in (x, g, d, dg)]
-        at = place(seen_g, *problem.subdiff(seen_x))
         G = (seen_x - problem.prox(seen_x - inverse_L * seen_g, inverse_L)) / inverse_L
-        G_before = torch.where(fresh, G, state.G_before)
-        side_before = torch.where(fresh, at.side, state.side_before)
-        stable = at.smooth & (at.side == side_before)
-        L = 1 / state.step_size
-        inner = inner_products(G, G_before, seen_d, seen_dg, at.slope, stable, L)
-        G_first = torch.where(state.fresh > 0, torch.sqrt(inner.GG + floor(G)), state.G_first)
-
-        features = instance_features(at, inner, side_before, state.fresh, G_first, state.momentum, L)
-        out, instance = self.network.instances(features, (state.instance_h, state.instance_c))
+        given = Given(
+            seen_g,
+            *problem.subdiff(seen_x),
+            G,
+            seen_d,
+            seen_dg,
+            state.G_before,
+            state.side_before,
+            state.G_first,
+            state.momentum,
+            state.fresh,
+            L=1 / state.step_size,
+        )
+        view = sight(given, self.network.coordinate > 0)
+        out, instance = self.network.instances(view.instance, (state.instance_h, state.instance_c))
         h, c = state.coordinate_h, state.coordinate_c
         if h is not None and c is not None:
-            out, (h, c) = self.network.coordinates(coordinate_features(at, inner), instance[0], out, (h, c))
+            out, (h, c) = self.network.coordinates(view.coordinate, instance[0], out, (h, c))
 
         o = out.unbind(1)
         R = inverse_L * torch.exp(math.log(REACH) * torch.tanh(o[0]))
         P = torch.sigmoid(torch.logit(state.momentum.clamp(*MOMENTUM)).unsqueeze(1) + o[1])
         ahead = 2 * torch.sigmoid(o[2]) * P  # how far the gradient is extrapolated
         if self.conjugate:
-            share = torch.where(stable, torch.sigmoid(o[3] - RELUCTANCE), 0.0)
-            line = inner.line.unsqueeze(1)
-            turned = torch.where(stable, (at.slope + line * seen_dg) * seen_dg, 0.0)
-            beta = ((R * turned).sum(1) / inner.curvature).clamp(-5, 5).unsqueeze(1)
+            share = torch.where(view.stable, torch.sigmoid(o[3] - RELUCTANCE), 0.0)
+            line = view.line.unsqueeze(1)
+            turned = torch.where(view.stable, (view.slope + line * seen_dg) * seen_dg, 0.0)
+            beta = conjugate_share(R, turned, view.curvature).unsqueeze(1)
             P, ahead = torch.lerp(P.expand_as(share), beta.expand_as(share), share), ahead * (1 - share)
             base, g = x + share * line * d, g + share * line * dg
         else:
@@ -164,8 +163,8 @@ class Sure(LearnedOptimizer[SureState]):
             x_before=base,
             g_before=g,
             G_before=G,
-            side_before=at.side,
-            G_first=G_first,
+            side_before=view.side,
+            G_first=view.G_first,
             t=t_next,
             momentum=(t - 1) / t_next,
             fresh=torch.zeros_like(state.fresh),

@@ -1,6 +1,7 @@
 """What Sure sees of a point: ratios and signs only, so that neither the place nor the scale of a problem shows.
 
-x enters through the subdifferential of r and through differences, everything else through gradients.
+x enters through the subdifferential of r and through differences, everything else through gradients. `least` keeps
+divisions by zero away.
 """
 
 from typing import NamedTuple
@@ -12,6 +13,7 @@ from sureprox.types import Scalars, Vectors
 
 INSTANCE = 14  # features of an instance
 COORDINATE = 8  # features of a coordinate
+BETA = (-5.0, 5.0)  # where the Hestenes-Stiefel beta is kept
 
 
 class Place(NamedTuple):
@@ -41,17 +43,21 @@ class Inner(NamedTuple):
     rows: Tensor  # (B, 3, n): G, d, dg
 
 
-def place(g: Vectors, low: Vectors, high: Vectors) -> Place:
-    size = torch.maximum(_finite_size(low), _finite_size(high))
-    smooth, least = low == high, floor(g)
+def place(g: Vectors, low: Vectors, high: Vectors, least: float) -> Place:
+    smooth, bound = low == high, size(low, high)
     return Place(
-        u=g / (size + g.abs()).clamp(min=least),
-        excess=((g.abs() - size) / size.clamp(min=least)).clamp(-1, 1),
+        u=g / (bound + g.abs()).clamp(min=least),
+        excess=((g.abs() - bound) / bound.clamp(min=least)).clamp(-1, 1),
         side=torch.sign(low + high),
         smooth=smooth,
         slope=torch.where(smooth, g + low, 0.0),
-        size=size,
+        size=bound,
     )
+
+
+def size(low: Vectors, high: Vectors) -> Vectors:
+    """max(|low|, |high|) of those that are finite."""
+    return torch.maximum(_finite_size(low), _finite_size(high))
 
 
 def _finite_size(bound: Vectors) -> Vectors:
@@ -61,16 +67,21 @@ def _finite_size(bound: Vectors) -> Vectors:
 
 
 def inner_products(
-    G: Vectors, before: Vectors, d: Vectors, dg: Vectors, slope: Vectors, stable: Tensor, L: Scalars
+    G: Vectors, before: Vectors, d: Vectors, dg: Vectors, slope: Vectors, stable: Tensor, L: Scalars, least: float
 ) -> Inner:
-    """All of them from two products; `stable`: r is smooth there, and on the same side as a step ago."""
+    """All of them from two products; `stable`: r is smooth there, and on the same side as a step ago.
+
+    Where d is zero on the stable support, line, beta and curvature are constants.
+    """
     rows = torch.stack([before, G, d, dg], 1)
     (PP, GP, _, _), (_, GG, Gd, _), (_, _, dd, dq), (_, _, _, qq) = _products(rows, rows)
     on = torch.where(stable.unsqueeze(1), torch.stack([slope, d, dg], 1), 0.0)
     (sd, sq), (dd_on, dq_on), (_, qq_on) = _products(on, rows[:, 2:])
-    curvature = torch.maximum(dq_on, 1e-5 * L * dd_on) + floor(G)
+    curvature = torch.maximum(dq_on, 1e-5 * L * dd_on) + least
     line = (-sd / curvature).clamp(-1, 20)
-    beta = ((sq + line * qq_on) / curvature / L).clamp(-5, 5)
+    beta = ((sq + line * qq_on) / curvature / L).clamp(*BETA)
+    if curvature.requires_grad:
+        line, beta, curvature = (torch.where(dd_on > least, part, part.detach()) for part in (line, beta, curvature))
     return Inner(GG, PP, dd, qq, dq, Gd, GP, line, beta, curvature, rows[:, 1:])
 
 
@@ -80,12 +91,18 @@ def _products(left: Tensor, right: Tensor) -> list[tuple[Tensor, ...]]:
 
 
 def instance_features(
-    at: Place, inner: Inner, side_before: Vectors, first: Scalars, G0: Scalars, momentum: Scalars, L: Scalars
+    at: Place,
+    inner: Inner,
+    side_before: Vectors,
+    first: Scalars,
+    G0: Scalars,
+    momentum: Scalars,
+    L: Scalars,
+    least: float,
 ) -> Tensor:
     """(B, 14). G0: |G| at the start."""
-    least = floor(G0)
     G, P, d = torch.sqrt(torch.stack([inner.GG, inner.PP, inner.dd]) + least).unbind(0)
-    size = torch.linalg.vector_norm(at.size, dim=1) + least
+    bound = torch.linalg.vector_norm(at.size, dim=1) + least
     changed = (at.side != side_before).to(G.dtype).mean(1)
     return torch.stack(
         [
@@ -100,7 +117,7 @@ def instance_features(
             0.5 * _log(L * d / G, 1e-3, 1e4) - 0.3,
             2 * at.smooth.to(G.dtype).mean(1) - 0.5,
             0.5 * torch.log10(changed + 1e-3) + 1,
-            0.2 * _log(G / size, 1e-8, 1e6) + 0.3,
+            0.2 * _log(G / bound, 1e-8, 1e6) + 0.3,
             momentum,
             first,
         ],
@@ -108,19 +125,19 @@ def instance_features(
     )
 
 
-def coordinate_features(at: Place, inner: Inner) -> list[Tensor]:
+def coordinate_features(at: Place, inner: Inner, least: float) -> tuple[Tensor, ...]:
     """Blocks (B, k, n) of 8 features together: signs, G, d and dg of root mean square 1, G d, and the excess."""
     n = inner.rows.shape[2]
-    squares = torch.stack([inner.GG, inner.dd, inner.qq], 1) + floor(inner.GG)
+    squares = torch.stack([inner.GG, inner.dd, inner.qq], 1) + least
     scaled = inner.rows * torch.sqrt(n / squares).unsqueeze(2)
-    return [
+    return (
         at.u.unsqueeze(1),
         at.side.unsqueeze(1),
         at.smooth.unsqueeze(1).to(scaled.dtype) - 0.5,
         0.5 * asinh(scaled),
         0.5 * asinh(scaled[:, :1] * scaled[:, 1:2]),
         at.excess.unsqueeze(1),
-    ]
+    )
 
 
 def asinh(v: Tensor) -> Tensor:
@@ -130,7 +147,7 @@ def asinh(v: Tensor) -> Tensor:
 
 
 def floor(like: Tensor) -> float:
-    """Keeps divisions by zero away; far below every number that matters, and far from underflow."""
+    """The usual `least`: far below every number that matters, and far from underflow."""
     info = torch.finfo(like.dtype)
     return info.tiny / info.eps
 

@@ -51,7 +51,9 @@ class SureNetwork(nn.Module):
         h, c = _cell(gates, memory[1])
         return functional.linear(h, *_cast(self.out, h.dtype)).unsqueeze(2), (h, c)
 
-    def coordinates(self, features: list[Tensor], told: Tensor, base: Tensor, memory: Memory) -> tuple[Tensor, Memory]:
+    def coordinates(
+        self, features: tuple[Tensor, ...], told: Tensor, base: Tensor, memory: Memory
+    ) -> tuple[Tensor, Memory]:
         """Blocks of features, h of the instances and their outputs to outputs (B, k, n), memory (B, coordinate, n)."""
         weight, bias = gate_weights(self.coordinate_lstm, told.dtype)
         hint = functional.linear(told, self.told.weight.to(told.dtype), bias)

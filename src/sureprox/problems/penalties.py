@@ -206,7 +206,7 @@ class Zero(Penalty):
 def soft_threshold(v: Tensor, threshold: Tensor) -> Tensor:
     """sign(v) max(|v| - threshold, 0), as v minus its projection on [-threshold, threshold]: fewer passes over v."""
     clipped = torch.minimum(v, threshold)
-    if clipped.requires_grad or torch.compiler.is_compiling():
+    if clipped.requires_grad or torch.compiler.is_dynamo_compiling():
         return v - torch.maximum(clipped, -threshold)
     torch.maximum(clipped, -threshold, out=clipped)  # memory of our own: nobody else has seen it
     return torch.sub(v, clipped, out=clipped)
