@@ -41,7 +41,9 @@ class GuaranteedState(State):
     weight: Scalars  # F(x) - F* <= |x_0 - x*|^2 / (2 weight)
     longest: Scalars  # the step size at the start: where L may fall, it does not fall below 1/longest
     moved: Tensor  # (B,) in float64: how far x_0, where the run has started, is from the start it was given
-    idle: Tensor  # (B,) iterations in which x stayed, in a row in which a FISTA track, or the one that found x, moved by
+    idle: (
+        Tensor  # (B,) iterations in which x stayed, in a row in which a FISTA track, or the one that found x, moved by
+    )
     # rounding only
 
 
