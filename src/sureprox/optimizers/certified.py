@@ -48,14 +48,15 @@ class Ahead(NamedTuple):
 class Certified(Optimizer[CertifiedState]):
     """The best point seen of `optimizer`, of FISTA and of restarted FISTA, which run beside each other.
 
-    F(x_k) - F* <= 2 L |x_0 - x*|^2 / (k + 1)^2 for every k, F(x_k) never rises, and it is never above what restarted
-    FISTA has reached after k iterations, whatever `optimizer` does (docs/certified.md has the proof). All tracks share
-    the two reads of A of an iteration. Where L proves too small the FISTA tracks repeat the step with a larger one; k
-    then counts the accepted steps.
+    F(x_k) - F* <= 2 L |x_0 - x*|^2 / (k + 1)^2 for every k >= 1, F(x_k) never rises, and it is never above what
+    restarted FISTA has reached after k iterations, whatever `optimizer` does (docs/certified.md has the proof). All
+    tracks share the two reads of A of an iteration. Where L proves too small the FISTA tracks repeat the step with a
+    larger one; k then counts the accepted steps, and L is the largest they had. For an f without known structure L
+    falls again where it was raised, and FISTA's t and y follow it.
 
     `optimizer` runs free. After 16, 32, 64, ... iterations it is judged, for each instance alone: if its point is not
-    finite or worse than x_0, or if the best it has seen is worse than what the FISTA tracks had after half as many
-    iterations, it starts anew from the best point, its memory reset.
+    finite or worse than x_0, or if the best it has seen is worse than what the FISTA tracks had at the check before (at
+    the first one: than x_0), it starts anew from the best point, its memory reset.
     """
 
     def __init__(self, optimizer: Optimizer[Any]) -> None:

@@ -40,11 +40,11 @@ class CertifiedCheap(Optimizer[CheapState]):
     """`optimizer`, with a step of FISTA at every tenth iteration; the best point seen of both.
 
     F(x_k) - F* <= 2 L |x_0 - x*|^2 / (k // 10 + 1)^2 for every k >= 10 and F(x_k) never rises, whatever `optimizer`
-    does, at 2.2 products with A per iteration instead of 2, and two more at each check. After 16, 32, 64, ...
-    iterations the optimizer is judged, for each instance alone: it is given up, and restarted FISTA goes on from the
-    best point in its place, if its point is not finite or worse than x_0, if FISTA's tenth has found a better point
-    than it has, or if the duality gap has fallen by less than a tenth since the last check (where no gap is known, if
-    it has found no better point since).
+    does (rejected steps and L: as in `Certified`), at 2.2 products with A per iteration instead of 2, and two more at
+    each check. After 16, 32, 64, ... iterations the optimizer is judged, for each instance alone: it is given up, and
+    restarted FISTA goes on from the best point in its place, if its point is not finite or worse than x_0, if FISTA's
+    tenth has found a better point than it has, or if the duality gap has fallen by less than a tenth since the last
+    check (where no gap is known, if it has found no better point since).
     """
 
     def __init__(self, optimizer: Optimizer[Any]) -> None:

@@ -106,5 +106,5 @@ def adapted(L: Scalars, lowest: Scalars, curvature: Tensor, flat: Tensor | None)
     accepted = curvature <= allowed
     seen = curvature.nan_to_num(nan=0.0, posinf=0.0).amax(1)
     higher = torch.minimum(JUMP * L, torch.maximum(2 * L, GROWTH * seen))
-    lower = L if flat is None else torch.where(flat.all(1) & (FALL * L >= lowest), FALL * L, L)
+    lower = L if flat is None else torch.where(flat.all(1) & (lowest <= FALL * L), FALL * L, L)
     return torch.where(accepted.all(1), lower, higher), accepted
