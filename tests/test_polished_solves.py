@@ -1,5 +1,7 @@
 """Solves that end by the polish: when an instance is tried, what it costs, and that its certificate decides."""
 
+from importlib import import_module
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -9,6 +11,7 @@ import sureprox as sp
 from helpers import F64, autoregressive, normal, random_problem, with_ratio
 from polish_cases import EVERY
 from sureprox.optimizers import FISTA, Track
+from sureprox.path import followed_path
 from sureprox.polish import MEASURED, _width, polished
 from sureprox.problems import LassoFamily
 from sureprox.run import STALLED, Run
@@ -298,3 +301,47 @@ def test_what_fails_is_tried_once_more_at_the_last_iteration_too(monkeypatch):
     solution = sp.solve(problem, FISTA(), max_iter=100, check_every=100, tol=1e-13)
     assert not bool(solution.converged.any())
     assert tried == [3, 3]
+
+
+# --- what is not solved -----------------------------------------------------------------------------------------------
+
+
+def ill_conditioned(dtype: torch.dtype) -> sp.Problem:
+    """Singular values from 1 to 1e-6, and a small lam."""
+    U, V = (torch.linalg.qr(normal(8, 40, 40, seed=seed)).Q for seed in (1, 2))
+    A = (U * torch.logspace(0, -6, 40, dtype=F64)) @ V
+    return with_ratio("lasso", A, normal(8, 40, seed=3), 1e-5).to(dtype=dtype)
+
+
+@pytest.mark.parametrize("dtype", [F64, torch.float32])
+def test_the_lowest_point_is_the_answer_though_its_certificate_does_not_pass(dtype):
+    problem = ill_conditioned(dtype)
+    options = {"max_iter": 300, "tol": 1e-9}
+    solution, plain = (sp.solve(problem, "sure/lasso", **options, polish=polish) for polish in (True, False))
+    kept = torch.tensor([track is Track.POLISH for track in solution.track]) & ~solution.converged
+    assert kept.sum() >= 2
+    assert (solution.objective <= plain.objective * (1 + 1e-14)).all()
+    assert (solution.objective < 0.999 * plain.objective)[kept].all()
+    exact = problem.to(dtype=F64)
+    torch.testing.assert_close(exact.objective(solution.x.double()), solution.objective, rtol=1e-13, atol=0)
+    torch.testing.assert_close(exact.kkt_residual(solution.x.double()), solution.kkt, rtol=1e-6, atol=1e-14)
+    assert (solution.gap <= exact.duality_gap(solution.x.double()) * (1 + 1e-6)).all()
+    followed = followed_path(exact)
+    above = solution.objective - exact.objective(followed)
+    assert (above <= solution.gap).all()
+    assert (above <= solution.bound(followed.norm(dim=1)) + 1e-12).all()
+    if dtype == torch.float32:
+        assert solution.refined[kept].all()
+
+
+def test_a_point_of_the_path_is_kept_too(monkeypatch):
+    problem = random_problem("lasso", batch=3, m=20, n=30)
+    near = sp.reference(problem).x * (1 + 1e-3)
+    module = import_module("sureprox.solve")
+    monkeypatch.setattr(module, "followed_path", lambda problem: near)
+    monkeypatch.setattr(module, "MAX_ITER", 1)
+    solution = sp.solve(problem, max_iter=1, tol=1e-9, polish=False)
+    assert not solution.converged.any()
+    assert {*solution.track} == {Track.PATH}
+    assert torch.equal(solution.x, near)
+    torch.testing.assert_close(solution.objective, problem.objective(near))

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from sureprox.found import Found, nothing_found
 from sureprox.operations import PLAIN, Operations
 from sureprox.optimizers import Optimizer
 from sureprox.optimizers.base import State, check_step_size, unusable_steps
@@ -60,6 +61,7 @@ class Run:
         self.track = torch.full_like(zero, TRACKS.index(Track.START))
         self.weight = torch.zeros(batch, dtype=torch.float64, device=device)
         self.credit = torch.zeros_like(self.weight)
+        self.moved = torch.zeros_like(self.weight)
         self.diverged = torch.zeros(batch, dtype=torch.bool, device=device)
         self.stalled = torch.zeros_like(self.diverged)  # float32 cannot take it any further
         self.done = self.best.converged | (self.limits <= 0)
@@ -67,17 +69,23 @@ class Run:
         self.history: dict[str, list[Tensor]] = {name: [] for name in record}
         self.refined = torch.zeros_like(self.diverged)  # solved by a point that float32 cannot hold
         self.exact: Tensor | None = None  # (B, n) in float64: these points
+        self.found: Found | None = None  # what was found lower without solving
 
     def take(self, rows: Tensor, points: Tensor, rule: StoppingRule, wanted: Tensor, track: Track) -> Measurement:
         """Those of the instances `rows` that `points` (R, n), in float64, solve are done, where `wanted` (R,).
 
         A point is taken if its certificate says so and if it is not above the best one so far, so that what holds for
-        this one holds for it. Where that is lost by rounding to the precision of the problem, it stays in float64.
+        this one holds for it. Where that is lost by rounding to the precision of the problem, it stays in float64. One
+        that is lower than the best one but does not pass is kept in mind, and is the answer if nothing lower follows.
         What was measured at the points is returned.
         """
         highest = taken(self.best.objective, rows) * (1 + ROUNDING)
         seen, rounded = rule.measure(points), points.to(self.x.dtype)
         solved = wanted & seen.converged & (seen.objective <= highest)
+        lower = wanted & ~solved & (seen.objective < taken(self.best.objective, rows))
+        if bool(lower.any()):
+            known = nothing_found(self.x) if self.found is None else self.found
+            self.found = known.offered(rows, points, seen, lower, TRACKS.index(track))
         best = seen
         if rounded.dtype != points.dtype:
             coarse = rule.measure(rounded)
@@ -180,7 +188,7 @@ class Run:
         self.step_norm = put(torch.zeros_like(self.step_norm), rows, good, norms)  # who stopped stands still
         self.diverged = put(self.diverged, rows, running & ~finite, torch.ones_like(finite))
         if isinstance(state, GuaranteedState):
-            for name in ("track", "pull_backs", "rejected", "weight", "step_size"):
+            for name in ("track", "pull_backs", "rejected", "weight", "step_size", "moved"):
                 setattr(self, name, put(getattr(self, name), rows, good, getattr(state, name)))
             if isinstance(state, CertifiedState):
                 self.credit = put(self.credit, rows, good, credit(problem, state))
@@ -240,20 +248,21 @@ class Run:
     def in_float64(self, optimizer: Optimizer[Any], operations: Operations) -> "Run":
         """The run that goes on with `optimizer`, in float64 and from the points reached, with the stalled instances."""
         index = self.stalled.nonzero()[:, 0]
-        rule, x, step = self.rule, self.x.double(), self.step_size
+        rule, x, step, found = self.rule, self.x.double(), self.step_size, self.found
         left, track = torch.where(self.stalled, self.limits - self.iterations, 0), self.track
         if self.problem.selectable and len(index) < len(left):
             rule = rule.select(index)
             x, step, left, track = x[index], step[index], left[index], track[index]
+            found = None if found is None else found.select(index)
         polish = None if self.polish is None else self.polish.continued(index)
         more = Run(rule.problem, optimizer, x, rule.measure(x), left, rule, tuple(self.history), polish, operations)
         more.before, more.max_iter, more.even = int(self.iterations[index].max()), self.max_iter, False
-        more.step_size, more.track = step, track.clone()
+        more.step_size, more.track, more.found = step, track.clone(), found
         return more
 
     def solution(self, engine: str) -> Solution:
         codes = (~self.best.converged).long().masked_fill(self.diverged, 2)
-        return Solution(
+        solution = Solution(
             x=self.x if self.exact is None else torch.where(self.refined.unsqueeze(1), self.exact, self.x.double()),
             objective=self.best.objective,
             gap=self.best.gap,
@@ -263,12 +272,15 @@ class Run:
             history={name: torch.stack(values) for name, values in self.history.items()},
             rate=0.5 / self.weight,
             credit=self.credit,
+            moved=self.moved,
             track=named(self.track, TRACKS),
             pull_backs=self.pull_backs,
             rejected=self.rejected,
             refined=self.refined,
             engine=engine,
         )
+        unsolved = ~self.best.converged & ~self.diverged
+        return solution if self.found is None else self.found.preferred(solution, unsolved)
 
 
 def _finite(x: Tensor, seen: Measurement) -> Tensor:

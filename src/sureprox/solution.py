@@ -37,10 +37,13 @@ class Solution:
 
     history[name] has shape (K + 1, B): row k describes the point that would be returned after k iterations.
 
-    What a certified run adds: F(x) - F* <= rate (|x_0 - x*|^2 - credit), the rate being infinite without the guarantee;
+    What a certified run adds: F(x) - F* <= rate (|x_0 - x*|^2 - credit), the rate being infinite without the guarantee,
+    where x_0 is the start, or, if F is infinite there, its proximal point, which is `moved` away from it;
     `track` (B,) of `Track`, which method found x; how often the optimizer was pulled back; in how many iterations L
     proved too small; and whether the instance was finished in float64, by iterations or by a polished point, because
     float32 could not reach the tolerance: x is then float64.
+
+    What is not converged is the lowest point seen, whoever found it; its gap is the smallest that was proved for it.
 
     `engine`: what took the steps, "plain", "kernels" or "compiled".
     """
@@ -54,6 +57,7 @@ class Solution:
     history: dict[str, Tensor]
     rate: Tensor
     credit: Tensor
+    moved: Tensor
     track: npt.NDArray[np.object_]
     pull_backs: Tensor
     rejected: Tensor
@@ -66,11 +70,13 @@ class Solution:
         return torch.tensor([s is Status.CONVERGED for s in self.status])
 
     def bound(self, radius: float | Tensor) -> Tensor:
-        """A bound on F(x) - F* for a `radius` >= |x_0 - x*|, a number or (B,): by the gap or by the rate."""
-        square = torch.as_tensor(radius, dtype=self.rate.dtype, device=self.rate.device).square()
-        # without a guarantee the rate is infinite, whatever the radius: at the start too, where that is zero
-        by_rate = torch.where(torch.isinf(self.rate), self.rate, self.rate * (square - self.credit).clamp(min=0))
-        return torch.minimum(self.gap, by_rate)
+        """A bound on F(x) - F*, by the gap or by the rate, for a `radius` >= |x_0 - x*|, a number or (B,).
+
+        x_0 is the start that was given, in the domain of r or not.
+        """
+        whole = torch.as_tensor(radius, dtype=self.rate.dtype, device=self.rate.device) + self.moved
+        by_rate = self.rate * (whole.square() - self.credit).clamp(min=0)
+        return torch.where(torch.isinf(self.rate), self.gap, torch.minimum(self.gap, by_rate))
 
     def finished_by(self, more: "Solution", mask: Tensor) -> "Solution":
         """This solution, its instances in `mask` (B,) taken further by `more`, which holds these or the whole batch."""

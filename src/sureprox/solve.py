@@ -106,9 +106,10 @@ def solve(
     iterating, exactly (`sureprox.path`).
 
     `certify=True`: FISTA and restarted FISTA run beside the optimizer and the best point seen is returned, so that
-    F(x_k) - F* <= 2 L |x_0 - x*|^2 / (k + 1)^2 whatever the optimizer does (`Certified`). An instance on which float32
-    moves by rounding only before the tolerance is reached is finished in float64. `certify="cheap"`: the same with
-    (k // 10 + 1)^2, one method at a time, for CPUs. `certify=False`: the optimizer alone, without a guarantee.
+    F(x_k) - F* <= 2 L |x_0 - x*|^2 / (k + 1)^2 for k >= 1, whatever the optimizer does (`Certified`). An instance on
+    which float32 moves by rounding only before the tolerance is reached is finished in float64. `certify="cheap"`: the
+    same with (k // 10 + 1)^2, for k >= 10, one method at a time, for CPUs. `certify=False`: the optimizer alone,
+    without a guarantee.
 
     Certificates are evaluated in float64 at the start, every `check_every` iterations (every iteration if anything
     is recorded) and at the end; an instance stops at the first check that it passes, and finished instances are
@@ -133,8 +134,9 @@ def solve(
 
     `polish`: at a check, an instance of a LASSO problem is tried with the point that solves it if its support is nearly
     right, a few small linear systems in float64 (`sureprox.polish`), and ends there if the certificate of that point
-    passes. So iterations are saved, most of all those that float32 would have to be left for. With
-    `certify=False` this has to be asked for (True); with `record` and with gradients nothing is polished. Pass False
+    passes; if not, the point is still the answer to an instance that ends unsolved, provided that nothing lower was
+    seen. So iterations are saved, most of all those that float32 would have to be left for. With `certify=False` this
+    has to be asked for (True); with `record` and with gradients nothing is polished. Pass False
     to count the iterations that the optimizer itself needs.
     """
     if not isinstance(problem, Problem):

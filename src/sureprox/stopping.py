@@ -59,7 +59,7 @@ class StoppingRule:
 
     Where no duality gap is known, or where r is flat at the origin (lam = 0) or leaves a coordinate free, so that the
     gap says nothing, the rule is kkt <= tol * max_j |grad_j f(0)| instead (relative to the gradient at the start if
-    that one is zero).
+    that one is zero). No point is converged where F is infinite, outside the domain of r.
 
     `start`: what is known about x0, zero if it is not given.
     """
@@ -116,7 +116,7 @@ class StoppingRule:
     def _judged(self, seen: Certificate) -> Measurement:
         small_gap = seen.gap <= self.tol * torch.maximum(seen.objective - seen.gap, self.floor)
         small_kkt = seen.kkt <= self.tol * self.gradient
-        converged = torch.where(self.by_gap, small_gap, small_kkt)
+        converged = torch.where(self.by_gap, small_gap, small_kkt) & torch.isfinite(seen.objective)
         return Measurement(seen.objective, seen.gap, seen.kkt, converged, seen.grad)
 
     def select(self, index: Tensor) -> "StoppingRule":

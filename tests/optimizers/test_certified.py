@@ -26,6 +26,7 @@ from certified_cases import (
 )
 from helpers import F64, normal, random_problem
 from sureprox.optimizers import FISTA, ISTA, L2OPA, Certified, CertifiedCheap, GoMathL2O, Track
+from sureprox.optimizers.certified import NOW, ORIGIN
 from sureprox.optimizers.cheap import SHARE
 from sureprox.optimizers.guaranteed import TRACKS
 from sureprox.problems.linear import LinearMap
@@ -197,6 +198,29 @@ def test_a_failed_optimizer_starts_anew_from_the_best_point_with_its_memory_rese
             assert torch.equal(after.inner.x[i], before.inner.x[i])
             assert torch.equal(after.inner.c[:, 12 * i : 12 * i + 12], before.inner.c[:, 12 * i : 12 * i + 12])
     assert torch.equal(after.x, before.x)
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
+def test_a_point_that_is_not_finite_fails_by_itself(bad):
+    """Whatever was noted about how high it lies: the check looks at the point."""
+    problem, x0 = random_problem("lasso", batch=3), normal(3, 12, seed=2)
+    with torch.no_grad():
+        certified, cheap = Certified(ISTA()), CertifiedCheap(ISTA())
+        *_, state = sp.iterate(problem, certified, certified.init(problem, x0), 15)
+        assert (state.above[:, NOW] <= state.above[:, ORIGIN]).all()
+        lost = state.inner.x.clone()
+        lost[1, 3] = bad
+        after = certified.pull_back(problem, replace(state, inner=replace(state.inner, x=lost)))
+        assert torch.isfinite(after.inner.x).all()
+        assert torch.equal(after.inner.x[1], state.x[1])
+        assert after.pull_backs.tolist() == [0, 1, 0]
+        *_, turn = sp.iterate(problem, cheap, cheap.init(problem, x0), 15)
+        turn = replace(turn, track=torch.ones_like(turn.track), gap=1e9 * torch.ones_like(turn.gap))  # it has done well
+        assert cheap._judged(problem, turn).given_up.tolist() == [False] * 3
+        lost = turn.inner.x.clone()
+        lost[1, 3] = bad
+        ruined = cheap._judged(problem, replace(turn, inner=replace(turn.inner, x=lost)))
+        assert ruined.given_up.tolist() == [False, True, False]
 
 
 @pytest.mark.parametrize("mode", [Certified, CertifiedCheap])

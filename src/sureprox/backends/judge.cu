@@ -1,7 +1,7 @@
 // What an iteration of certified tracks on a LASSO problem has shown, and what becomes of them: one block per instance.
 //
 // First all sums that the comparison of the K new points with where they came from and with the best point needs, then
-// the decisions (see Stacked.compare, best_of, raised and Tracks.moved, which say why), then everything is written.
+// the decisions (see Stacked.compare, best_of, adapted and Tracks.moved, which say why), then everything is written.
 //
 // Compile-time: POINTS = K, FIRST = 1 if point 0 belongs to a wrapped optimizer and 0 if all are FISTA's.
 
@@ -10,7 +10,7 @@
 constexpr int THREADS = 256, WARPS = THREADS / 32, TRACKS = POINTS - FIRST, SUMS = 8, MARKS = 5;
 constexpr float EPS = 1.1920928955078125e-7f, TINY = 1.17549435082228750797e-38f;
 // as in stacked.py and tracks.py
-constexpr float ERROR = 1.f, VALUE_ERROR = 8.f, TRIVIAL = 16.f, STILL = 8.f, GROWTH = 1.02f;
+constexpr float ERROR = 1.f, VALUE_ERROR = 8.f, TRIVIAL = 16.f, STILL = 8.f, GROWTH = 1.02f, JUMP = 10.f;
 
 struct Given {  // what there is before: points (batch, K, .), tracks (batch, TRACKS, .)
     const float *x, *z, *ahead, *g_ahead, *t_ahead, *momentum;            // of this iteration
@@ -105,7 +105,11 @@ __device__ void judge_instance(const Given& in, const Made& out, int n, int m) {
         const long long track = better ? first + 2 - FIRST : in.track[i];
         const int finder = track == 0 ? POINTS - 1 : (int)track - 2 + FIRST;
         out.track[i] = track;
-        out.idle[i] = !better && move[finder] <= STILL * EPS ? in.idle[i] + 1 : 0;
+        bool calm = false;
+#pragma unroll
+        for (int p = FIRST; p < POINTS; ++p) calm = calm || move[p] <= STILL * EPS;
+        const bool still = !better && (calm || move[finder] <= STILL * EPS);
+        out.idle[i] = still ? in.idle[i] + 1 : (calm ? in.idle[i] : 0);
 
         const float* known = in.above + i * MARKS;  // learned, classical, mark, origin, now
         float* marks = out.above + i * MARKS;
@@ -125,7 +129,7 @@ __device__ void judge_instance(const Given& in, const Made& out, int n, int m) {
             if (finite(bent) && bent > seen) seen = bent;
         }
         const float raised = 2.f * L > GROWTH * seen ? 2.f * L : GROWTH * seen;
-        out.step_size[i] = 1.f / (all ? L : raised);
+        out.step_size[i] = 1.f / (all ? L : (raised < JUMP * L ? raised : JUMP * L));
         out.rejected[i] = in.rejected[i] + (all ? 0 : 1);
         const float t = in.t[i * TRACKS];
         out.weight[i] = accepted[0] ? t * t / L : in.weight[i];

@@ -11,7 +11,7 @@ from sureprox.optimizers.base import Optimizer, Seen, State
 from sureprox.optimizers.classical import FISTA
 from sureprox.optimizers.guaranteed import GuaranteedState, beginning, best_of, common, copied, is_check
 from sureprox.optimizers.lower_model import LowerModel, lower_model
-from sureprox.optimizers.tracks import Tracks, raised, started
+from sureprox.optimizers.tracks import Tracks, adapted, started
 from sureprox.problems import Problem
 from sureprox.problems.checks import trusted
 from sureprox.problems.stacked import Comparison, Points, Stacked, is_still
@@ -39,7 +39,7 @@ class Ahead(NamedTuple):
     x: Tensor  # (B, K, n)
     z: Tensor  # (B, K, m) their images
     there: Tensor  # (B, K, m) images of where the next step starts
-    g: Tensor  # (B, K, n) gradients there
+    g: Tensor | None  # (B, K, n) gradients there; None where they are taken after the judgement, since L may fall
     t: Tensor  # (B, T)
     momentum: Tensor  # (B, T)
 
@@ -47,14 +47,15 @@ class Ahead(NamedTuple):
 class Certified(Optimizer[CertifiedState]):
     """The best point seen of `optimizer`, of FISTA and of restarted FISTA, which run beside each other.
 
-    F(x_k) - F* <= 2 L |x_0 - x*|^2 / (k + 1)^2 for every k, F(x_k) never rises, and it is never above what restarted
-    FISTA has reached after k iterations, whatever `optimizer` does (docs/certified.md has the proof). All tracks share
-    the two reads of A of an iteration. Where L proves too small the FISTA tracks repeat the step with a larger one; k
-    then counts the accepted steps.
+    F(x_k) - F* <= 2 L |x_0 - x*|^2 / (k + 1)^2 for every k >= 1, F(x_k) never rises, and it is never above what
+    restarted FISTA has reached after k iterations, whatever `optimizer` does (docs/certified.md has the proof). All
+    tracks share the two reads of A of an iteration. Where L proves too small the FISTA tracks repeat the step with a
+    larger one; k then counts the accepted steps, and L is the largest they had. For an f without known structure L
+    falls again where it was raised, and FISTA's t and y follow it.
 
     `optimizer` runs free. After 16, 32, 64, ... iterations it is judged, for each instance alone: if its point is not
-    finite or worse than x_0, or if the best it has seen is worse than what the FISTA tracks had after half as many
-    iterations, it starts anew from the best point, its memory reset.
+    finite or worse than x_0, or if the best it has seen is worse than what the FISTA tracks had at the check before (at
+    the first one: than x_0), it starts anew from the best point, its memory reset.
     """
 
     def __init__(self, optimizer: Optimizer[Any], operations: Operations = PLAIN) -> None:
@@ -102,8 +103,7 @@ class Certified(Optimizer[CertifiedState]):
         inner = state.inner
         if inner is not None:
             inner = moved(self.optimizer, stack.problem, inner, state.g[:, 0], self.operations)
-        after = self.follow(stack, state, inner)
-        return after if state.lower is None else replace(after, lower=self._lower(stack.problem, state, after, state.g))
+        return self.follow(stack, state, inner)
 
     def follow(self, stack: Stacked, state: CertifiedState, inner: State | None) -> CertifiedState:
         """The FISTA tracks take their steps too, beside the wrapped optimizer's, to `inner`, and all are judged."""
@@ -120,7 +120,10 @@ class Certified(Optimizer[CertifiedState]):
         if inner is not None:  # it goes on from where it is
             before = torch.cat([state.inner_z.unsqueeze(1), before], 1)
             momentum = torch.cat([torch.zeros_like(momentum[:, :1]), momentum], 1)
-        seen = Ahead(new, *stack.ahead(new, before, momentum), *pace)
+        if stack.linear is None:
+            seen = Ahead(new, *stack.beyond(new, before, momentum), None, *pace)
+        else:
+            seen = Ahead(new, *stack.ahead(new, before, momentum), *pace)
         return replace(self._judged(stack, state, base, seen), inner=inner)
 
     def _judged(self, stack: Stacked, state: CertifiedState, base: Points, ahead: Ahead) -> CertifiedState:
@@ -128,17 +131,25 @@ class Certified(Optimizer[CertifiedState]):
         first = stack.count - self.count
         new, g, L = Points(ahead.x, ahead.z), state.g, 1 / state.step_size
         seen = stack.compare(new, base, g, Points(state.x.unsqueeze(1), state.z.unsqueeze(1)), L)
-        L_next, accepted = raised(L, seen.curvature[:, first:])
+        flat = None if seen.flat is None else seen.flat[:, first:]
+        L_next, accepted = adapted(L, 1 / state.longest, seen.curvature[:, first:], flat)
         fista = Points(new.x[:, first:], new.z[:, first:])
         tracks = state.tracks.moved(fista, ahead.there[:, first:], accepted, (ahead.t, ahead.momentum))
-        kept = torch.where(accepted.unsqueeze(2), ahead.g[:, first:], g[:, first:])
+        weight = torch.where(accepted[:, 0], state.tracks.t[:, 0].square() / L, state.weight)
+        if ahead.g is None:
+            tracks = tracks.paced(weight, L_next)
+            g = stack.grad(torch.cat([ahead.there[:, :first], tracks.zy], 1))
+        else:
+            kept = torch.where(accepted.unsqueeze(2), ahead.g[:, first:], g[:, first:])
+            g = torch.cat([ahead.g[:, :first], kept], 1)
         return replace(
             self._updated(state, first, new, seen),
             step_size=1 / L_next,
             rejected=state.rejected + ~accepted.all(1),
-            weight=torch.where(accepted[:, 0], state.tracks.t[:, 0].square() / L, state.weight),
+            weight=weight,
             tracks=tracks,
-            g=torch.cat([ahead.g[:, :first], kept], 1),
+            g=g,
+            lower=self._lower(stack.problem, state, accepted[:, 0], weight),
         )
 
     def _bases(self, state: CertifiedState) -> Points:
@@ -153,27 +164,29 @@ class Certified(Optimizer[CertifiedState]):
         best = best_of(state, new, seen)
         track = torch.where(best.better, best.winner + 2 - first, state.track)
         finder = torch.where(track == 0, seen.move.shape[1] - 1, track - 2 + first).unsqueeze(1)
-        still = ~best.better & is_still(seen.move.gather(1, finder).squeeze(1))
+        still = is_still(seen.move)
+        calm = still[:, first:].any(1)  # whatever the optimizer does
+        idle = state.idle + (~best.better & (calm | still.gather(1, finder).squeeze(1)))
         return replace(
             state,
             x=best.x,
             k=state.k + 1,
             z=best.z,
             track=track,
-            idle=torch.where(still, state.idle + 1, 0),
+            idle=torch.where(calm | (idle > state.idle), idle, 0),
             inner_z=new.z[:, 0],
             above=_raised_above(state.above + best.drop.unsqueeze(1), best.above, first),
         )
 
     @torch.no_grad()
-    def _lower(self, problem: Problem, state: CertifiedState, after: CertifiedState, g: Tensor) -> LowerModel:
-        """The lower model with FISTA's step in it, of weight t/L; they sum to t^2/L, also after L was raised."""
-        assert state.lower is not None
+    def _lower(self, problem: Problem, state: CertifiedState, taken: Tensor, total: Scalars) -> LowerModel | None:
+        """The lower model with FISTA's step in it, of weight t/L, where it was `taken`; all weights sum to `total`."""
+        if state.lower is None:
+            return None
         y, zy, t = (part[:, 0] for part in (state.tracks.y, state.tracks.zy, state.tracks.t))
-        taken = after.tracks.t[:, 0] > t
         weight = torch.where(taken, t * state.step_size, 0.0)
         first = 0 if state.inner is None else 1
-        return state.lower.extended(problem, y, zy, g[:, first], weight, after.step_size / state.step_size)
+        return state.lower.extended(problem, y, zy, state.g[:, first], weight, total)
 
     def pull_back(self, problem: Problem, state: CertifiedState) -> CertifiedState:
         """Judge the optimizer, and start it anew from the best point where it has failed."""

@@ -10,7 +10,7 @@ from sureprox.operations import PLAIN, Operations
 from sureprox.optimizers.base import Optimizer, State
 from sureprox.optimizers.certified import moved
 from sureprox.optimizers.guaranteed import TRACKS, GuaranteedState, Track, beginning, best_of, common, is_check
-from sureprox.optimizers.tracks import Tracks, raised, started
+from sureprox.optimizers.tracks import Tracks, adapted, started
 from sureprox.problems import Problem
 from sureprox.problems.stacked import Points, Stacked, is_still
 from sureprox.types import Scalars, Vectors
@@ -40,11 +40,11 @@ class CertifiedCheap(Optimizer[CheapState]):
     """`optimizer`, with a step of FISTA at every tenth iteration; the best point seen of both.
 
     F(x_k) - F* <= 2 L |x_0 - x*|^2 / (k // 10 + 1)^2 for every k >= 10 and F(x_k) never rises, whatever `optimizer`
-    does, at 2.2 products with A per iteration instead of 2, and two more at each check. After 16, 32, 64, ...
-    iterations the optimizer is judged, for each instance alone: it is given up, and restarted FISTA goes on from the
-    best point in its place, if its point is not finite or worse than x_0, if FISTA's tenth has found a better point
-    than it has, or if the duality gap has fallen by less than a tenth since the last check (where no gap is known, if
-    it has found no better point since).
+    does (rejected steps and L: as in `Certified`), at 2.2 products with A per iteration instead of 2, and two more at
+    each check. After 16, 32, 64, ... iterations the optimizer is judged, for each instance alone: it is given up, and
+    restarted FISTA goes on from the best point in its place, if its point is not finite or worse than x_0, if FISTA's
+    tenth has found a better point than it has, or if the duality gap has fallen by less than a tenth since the last
+    check (where no gap is known, if it has found no better point since).
     """
 
     def __init__(self, optimizer: Optimizer[Any], operations: Operations = PLAIN) -> None:
@@ -122,7 +122,8 @@ class CertifiedCheap(Optimizer[CheapState]):
         still = ~best.better & is_still(seen.move[:, 0])
         fallback, step, rejected = state.fallback, state.step_size, state.rejected
         if state.any_up:
-            L_next, accepted = raised(L, torch.where(up[:, 0], seen.curvature, 0.0))
+            flat = None if seen.flat is None else seen.flat & up[:, 0]
+            L_next, accepted = adapted(L, 1 / state.longest, torch.where(up[:, 0], seen.curvature, 0.0), flat)
             fallback, step = fallback.advanced(new, accepted & up[:, 0], 0), 1 / L_next
             rejected = rejected + ~accepted[:, 0]
         return replace(
@@ -144,14 +145,21 @@ class CertifiedCheap(Optimizer[CheapState]):
         )
 
     def _fista_step(self, stack: Stacked, state: CheapState) -> CheapState:
-        base, L, g = state.fista.bases, 1 / state.step_size, state.fista_g
+        fista, L, g = state.fista, 1 / state.step_size, state.fista_g
+        if stack.linear is None:  # L may have fallen since the gradient was taken
+            fista = fista.paced(state.weight, L)
+            g = stack.grad(fista.zy)
+        base = fista.bases
         x = stack.proximal_step(base.x, g, state.step_size)
-        pace = state.fista.pace(x, 1)
-        z, there, g_next = stack.ahead(x, state.fista.z, pace[1])
+        pace = fista.pace(x, 1)
+        if stack.linear is None:
+            (z, there), g_next = stack.beyond(x, fista.z, pace[1]), g
+        else:
+            z, there, g_next = stack.ahead(x, fista.z, pace[1])
         new = Points(x, z)
         seen = stack.compare(new, base, g, Points(state.x.unsqueeze(1), state.z.unsqueeze(1)), L)
         best = best_of(state, new, seen)
-        L_next, accepted = raised(L, seen.curvature)
+        L_next, accepted = adapted(L, 1 / state.longest, seen.curvature, seen.flat)
         return replace(
             state,
             x=best.x,
@@ -159,9 +167,9 @@ class CertifiedCheap(Optimizer[CheapState]):
             z=best.z,
             track=torch.where(best.better, TRACKS.index(Track.FISTA), state.track),
             rejected=state.rejected + ~accepted[:, 0],
-            weight=torch.where(accepted[:, 0], state.fista.t[:, 0].square() / L, state.weight),
+            weight=torch.where(accepted[:, 0], fista.t[:, 0].square() / L, state.weight),
             idle=torch.where(best.better, 0, state.idle),
-            fista=state.fista.moved(new, there, accepted, pace),
+            fista=fista.moved(new, there, accepted, pace),
             fista_g=torch.where(accepted.unsqueeze(2), g_next, g),
             gained=state.gained + best.drop,
             origin=state.origin + best.drop,

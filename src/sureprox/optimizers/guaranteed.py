@@ -40,7 +40,12 @@ class GuaranteedState(State):
     pull_backs: Tensor  # (B,) how often the optimizer was given up or started anew
     rejected: Tensor  # (B,) iterations in which L was found too small
     weight: Scalars  # F(x) - F* <= |x_0 - x*|^2 / (2 weight)
-    idle: Tensor  # (B,) iterations in a row in which x stayed and the track that found it moved by rounding only
+    longest: Scalars  # the step size at the start: where L may fall, it does not fall below 1/longest
+    moved: Tensor  # (B,) in float64: how far x_0, where the run has started, is from the start it was given
+    idle: (
+        Tensor  # (B,) iterations in which x stayed, in a row in which a FISTA track, or the one that found x, moved by
+    )
+    # rounding only
 
 
 def beginning(
@@ -53,7 +58,7 @@ def beginning(
     step = resolve_step_size(problem, step_size)
     if step_size is None:
         step = trusted(step)  # it is made here; whoever iterates has to look at it (`Run.finish`)
-    x = problem.start(x0).clone()
+    x = start = problem.start(x0).clone()
     if not problem.r.is_finite:
         outside = ~torch.isfinite(problem.objective(x))
         x = torch.where(outside.unsqueeze(1), problem.prox(x, step.unsqueeze(1)), x)
@@ -68,6 +73,8 @@ def beginning(
         pull_backs=zero,
         rejected=zero,
         weight=torch.zeros_like(step),
+        longest=step,
+        moved=torch.linalg.vector_norm((x - start).detach(), dim=1, dtype=torch.float64),
         idle=zero,
     )
     return begun, g

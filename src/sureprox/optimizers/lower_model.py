@@ -24,20 +24,21 @@ class LowerModel(Batched):
     weight: Scalars  # A
 
     def extended(
-        self, problem: Problem, y: Vectors, zy: Tensor, g: Vectors, a: Scalars, scale: Scalars
+        self, problem: Problem, y: Vectors, zy: Tensor, g: Vectors, a: Scalars, total: Scalars
     ) -> "LowerModel":
-        """With one more gradient g at y (image zy), of weight a; then everything times `scale`."""
+        """With one more gradient g at y (image zy), of weight a; the others are scaled so that all sum to `total`."""
         f = problem.f
         if isinstance(f, LinearModel) and f.can_stack:
             short = f.bregman(self.z0 - zy, zy)
         else:
             short = (f.value(self.z0) - f.value(zy) - (g * (self.x0 - y)).sum(1)).clamp(min=0)
+        scale = torch.where((a > 0) & (self.weight > 0), (total - a) / self.weight, 1.0)
         return LowerModel(
             x0=self.x0,
             z0=self.z0,
-            slope=(self.slope + a.unsqueeze(1) * g) * scale.unsqueeze(1),
-            deficit=(self.deficit + torch.where(a > 0, a * short, 0.0)) * scale,
-            weight=(self.weight + a) * scale,
+            slope=self.slope * scale.unsqueeze(1) + torch.where((a > 0).unsqueeze(1), a.unsqueeze(1) * g, 0.0),
+            deficit=self.deficit * scale + torch.where(a > 0, a * short, 0.0),
+            weight=self.weight * scale + a,
         )
 
     def credit(self, problem: Problem, fallen: Scalars) -> Scalars:

@@ -1,6 +1,6 @@
 """FISTA tracks that run beside another optimizer: several per instance, all from one product with A."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -9,7 +9,9 @@ from sureprox.optimizers.base import Batched
 from sureprox.problems.stacked import Points
 from sureprox.types import Scalars
 
-GROWTH = 1.02  # above the curvature that was seen: by how much L is raised at least
+GROWTH = 1.02  # L is raised to so many times the curvature that was seen,
+JUMP = 10.0  # but to no more than so many times itself: a step that is far too long sees what is far away
+FALL = 0.9  # and falls to this part of itself, where it may, when far less was seen
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,22 @@ class Tracks(Batched):
             t=torch.where(accepted, t, self.t),
         )
 
+    def paced(self, weight: Scalars, L: Scalars) -> "Tracks":
+        """The first track with t^2 - t = weight L: so it goes on after L has changed.
+
+        y - x being (t_j - 1)/t times the last move, y comes t_before/t times as far from x.
+        """
+        with torch.no_grad():
+            t = (1 + torch.sqrt(1 + 4 * weight * L)) / 2
+            share = (self.t[:, 0] / t).view(-1, 1, 1)
+        y, zy = (torch.lerp(here[:, :1], there[:, :1], share) for here, there in ((self.x, self.y), (self.z, self.zy)))
+        return replace(
+            self,
+            y=torch.cat([y, self.y[:, 1:]], 1),
+            zy=torch.cat([zy, self.zy[:, 1:]], 1),
+            t=torch.cat([t.unsqueeze(1), self.t[:, 1:]], 1),
+        )
+
     def restarted(self, mask: Tensor, x: Tensor, z: Tensor) -> "Tracks":
         """All tracks anew from x (B, n) with image z where `mask` (B,)."""
         rows, fresh = mask.view(-1, 1, 1), started(x, z, self.t.shape[1])
@@ -77,13 +95,16 @@ def started(x: Tensor, z: Tensor, count: int) -> Tracks:
     return Tracks(x=x, z=z, y=x, zy=z, t=torch.ones_like(x[:, :, 0]))
 
 
-def raised(L: Scalars, curvature: Tensor) -> tuple[Scalars, Tensor]:
+def adapted(L: Scalars, lowest: Scalars, curvature: Tensor, flat: Tensor | None) -> tuple[Scalars, Tensor]:
     """(L, accepted) from the curvatures (B, T) that T steps of length 1/L have seen.
 
-    A step is accepted where it has seen no more than L; else L becomes at least twice as large, and 1.02 times what
-    was seen.
+    A step is accepted where it has seen no more than L. If any is not, L becomes 1.02 times what was seen, but at least
+    twice and at most ten times as large; curvatures that are not finite count as zero. Where all steps surely were
+    `flat` (see `Comparison`), L falls by a tenth, not below `lowest`.
     """
     allowed = (L * (1 + 8 * torch.finfo(L.dtype).eps)).unsqueeze(1)
     accepted = curvature <= allowed
     seen = curvature.nan_to_num(nan=0.0, posinf=0.0).amax(1)
-    return torch.where(accepted.all(1), L, torch.maximum(2 * L, GROWTH * seen)), accepted
+    higher = torch.minimum(JUMP * L, torch.maximum(2 * L, GROWTH * seen))
+    lower = L if flat is None else torch.where(flat.all(1) & (lowest <= FALL * L), FALL * L, L)
+    return torch.where(accepted.all(1), lower, higher), accepted

@@ -35,6 +35,7 @@ class Comparison:
     curvature: Tensor  # a lower bound on L: 2 [f(new) - f(base) - <grad f(base), new - base>] / |new - base|^2; NaN
     # for lost points
     move: Tensor  # |new - base| / |new|
+    flat: Tensor | None = None  # bool: the curvature is at most L/2 beyond doubt; only for an f without known structure
 
 
 def is_still(move: Tensor) -> Tensor:
@@ -84,9 +85,13 @@ class Stacked:
         if self.operations.ahead is not None:
             found: tuple[Tensor, Tensor, Tensor] = self.operations.ahead(self, x, before, momentum)
             return found
-        z = self.image(x)
-        there = torch.addcmul(z, momentum.unsqueeze(2), z - before)
+        z, there = self.beyond(x, before, momentum)
         return z, there, self.grad(there)
+
+    def beyond(self, x: Tensor, before: Tensor, momentum: Tensor) -> tuple[Tensor, Tensor]:
+        """The first two results of `ahead`."""
+        z = self.image(x)
+        return z, torch.addcmul(z, momentum.unsqueeze(2), z - before)
 
     def look(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Images z of x (B, K, n), and the gradients there."""
@@ -110,15 +115,16 @@ class Stacked:
         with torch.no_grad():  # inside, where torch.compile can follow
             eps, tiny = torch.finfo(new.x.dtype).eps, torch.finfo(new.x.dtype).tiny
             length, step = _norm(new.x), _norm(new.x - base.x)
+            flat = None
             if self.linear is not None:
                 above, bend = self._linear_change(self.linear, new, base, g, best, L, length)
             else:
-                above, bend = self._plain_change(new, base, g, best, L)
+                above, bend, flat = self._plain_change(new, base, g, best, L)
             penalty = self._penalty_change(new.x, best.x)
             above = above + penalty + VALUE_ERROR * eps * penalty.abs()
             above = torch.where((above + length).abs() < torch.inf, above, torch.inf)
             move = step / length.clamp(min=tiny)
-            return Comparison(above, torch.where(move <= TRIVIAL * eps, 0.0, bend / step.square()), move)
+            return Comparison(above, torch.where(move <= TRIVIAL * eps, 0.0, bend / step.square()), move, flat)
 
     def _linear_change(
         self, f: LinearModel, new: Points, base: Points, g: Tensor, best: Points, L: Tensor, length: Tensor
@@ -144,7 +150,9 @@ class Stacked:
         change = (g * lead).sum(2) + (bent - bent_best) + error
         return change, (turn - TRIVIAL * eps * c * scale).clamp(min=0).square() / c
 
-    def _plain_change(self, new: Points, base: Points, g: Tensor, best: Points, L: Tensor) -> tuple[Tensor, Tensor]:
+    def _plain_change(
+        self, new: Points, base: Points, g: Tensor, best: Points, L: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """The same for an f of which nothing else is known: the smaller of two upper bounds on f(new) - f(best).
 
         One is the difference of the values, the other <g, new - best> + L/2 |new - base|^2, which has more digits for
@@ -156,11 +164,12 @@ class Stacked:
         lowest = self.problem.f.value(best.z[:, 0]).unsqueeze(1)
         linear = (g * step).sum(2)
         doubt = VALUE_ERROR * eps * (value.abs() + start.abs() + linear.abs())
-        bend = 2 * (value - start - linear - doubt).clamp(min=0)
+        rise = value - start - linear
+        bend = 2 * (rise - doubt).clamp(min=0)
         above = value - lowest + VALUE_ERROR * eps * (value.abs() + lowest.abs())
         roof = L.unsqueeze(1) * step.square().sum(2)
         local = (g * lead).sum(2) + roof / 2
-        return torch.where((bend <= roof) & (local < above), local, above), bend
+        return torch.where((bend <= roof) & (local < above), local, above), bend, 2 * (rise + doubt) <= roof / 2
 
     def _penalty_change(self, x: Tensor, best: Tensor) -> Tensor:
         y, origin = self.centred(x), self.centred(best)

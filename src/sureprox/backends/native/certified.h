@@ -5,6 +5,11 @@
 
 constexpr int POINTS = 3;  // at most: a wrapped optimizer and two FISTA tracks
 
+// What L becomes after a step that has seen `curvature` > L, as in tracks.py
+template <class T> INLINE T raised(T L, T curvature) {
+    return std::min(10 * L, std::max(2 * L, T(1.02) * curvature));
+}
+
 // f(vector, vector, ...) over whole vectors, then the rest with zeros beyond the end
 template <class T, class Body> INLINE void sweep(int64_t n, const Body& body) {
     int64_t j = 0;
@@ -213,7 +218,10 @@ template <class T> void follow(const Follow<T>& in, int64_t i) {
     const T drop = better ? -seen[best].above : 0;
     const int64_t track = better ? best + 2 - first : in.track[i], finder = track == 0 ? K - 1 : track - 2 + first;
     in.track_new[i] = track;
-    in.idle_new[i] = !better && seen[finder].move <= 8 * eps ? in.idle[i] + 1 : 0;
+    bool calm = false;
+    for (int64_t k = first; k < K; k++) calm = calm || seen[k].move <= 8 * eps;
+    const bool still = !better && (calm || seen[finder].move <= 8 * eps);
+    in.idle_new[i] = still ? in.idle[i] + 1 : calm ? in.idle[i] : 0;
     std::memcpy(in.best_x_new + i * n, better ? x + best * padded : in.best_x + i * n, n * sizeof(T));
     std::memcpy(in.best_z_new + i * m, better ? z + best * m : in.best_z + i * m, m * sizeof(T));
     std::memcpy(in.inner_z_new + i * m, z, m * sizeof(T));
@@ -242,7 +250,7 @@ template <class T> void follow(const Follow<T>& in, int64_t i) {
         in.t_new[i * F + p] = taken ? pace[p] : in.t[i * F + p];
     }
     const T start = in.t[i * F];
-    in.step_size_new[i] = 1 / (every ? L : std::max(2 * L, T(1.02) * highest));
+    in.step_size_new[i] = 1 / (every ? L : raised(L, highest));
     in.rejected_new[i] = in.rejected[i] + (every ? 0 : 1);
     in.weight_new[i] = initial ? start * start / L : in.weight[i];
 }

@@ -57,7 +57,7 @@ template <class T> void turn(const Turn<T>& in, int64_t i) {
             .to(taken, x + padded, z + m, there + m, g + padded, momentum[1], n, m);
         const T highest = std::isfinite(other.curvature) ? other.curvature : T(0);
         in.t_new[i] = taken ? pace : in.t[i];
-        in.step_size_new[i] = 1 / (taken ? L : std::max(2 * L, T(1.02) * highest));
+        in.step_size_new[i] = 1 / (taken ? L : raised(L, highest));
         in.rejected_new[i] = in.rejected[i] + !taken;
         in.weight_new[i] = taken ? in.t[i] * in.t[i] / L : in.weight[i];
     }
