@@ -90,7 +90,7 @@ class External:
 
 def externals(problem: Problem, tol: float) -> tuple[list[External], dict[str, str]]:
     """Those that are installed and solve this kind of problem; the others with the reason why not."""
-    if not isinstance(problem.f, LeastSquares | Logistic) or not isinstance(problem.r, L1):
+    if type(problem.f) not in (LeastSquares, Logistic) or type(problem.r) is not L1:
         return [], {"scikit-learn": "solves other problems than this one"}
     if bool((problem.r.lam <= 0).any()):
         return [], {"scikit-learn": "lam is 0, which coordinate descent is not made for"}

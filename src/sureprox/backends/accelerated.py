@@ -16,7 +16,7 @@ from sureprox.backends.cuda_sure import QuickSure, can_fuse_sure, fused_sure
 from sureprox.backends.judge import QuickCertified, QuickStack, quick_stack
 from sureprox.backends.kept import own_copy, taken_over
 from sureprox.backends.network import can_fuse, fused
-from sureprox.backends.normal import faster
+from sureprox.backends.normal import NormalLeastSquares, faster
 from sureprox.backends.structure import Structure, bare, stepped, structure, tensors
 from sureprox.optimizers import Certified, LearnedOptimizer, Optimizer, Sure
 from sureprox.optimizers.base import S
@@ -46,7 +46,7 @@ def all_in_kernels(optimizer: Optimizer[Any], target: Problem | Stacked) -> bool
         return isinstance(target, QuickStack) and (optimizer.own or isinstance(optimizer.optimizer, QuickSure))
     if not isinstance(optimizer, QuickSure) or isinstance(target, Stacked):
         return False
-    return isinstance(target.f, LeastSquares) and type(target.r) is L1 and target.shift is None
+    return type(target.f) in (LeastSquares, NormalLeastSquares) and type(target.r) is L1 and target.shift is None
 
 
 def reads_the_problem(optimizer: Optimizer[Any], target: Problem | Stacked) -> bool:

@@ -93,6 +93,8 @@ normal_map.register_autograd(_backward, setup_context=_setup)
 class NormalLeastSquares(LeastSquares):
     """The same function; value and gradient come from `normal_map`."""
 
+    fenchel_young = LeastSquares.fenchel_young
+
     def grad(self, x: Vectors) -> Vectors:
         gradient: Vectors = cuda.direct(normal_map, launch_normal_map)(self.A, x, self.b, False)[0]
         return gradient

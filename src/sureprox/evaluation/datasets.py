@@ -131,7 +131,7 @@ def _optimal_values(problem: Problem, device: torch.device) -> tuple[Tensor, Ten
 def _repeated(problem: Problem, count: int) -> Problem:
     """One problem as a batch of `count` equal instances that share its matrix."""
     f, r = problem.f, problem.r
-    if not isinstance(f, LinearModel) or not isinstance(r, L1):
+    if not isinstance(f, LinearModel) or type(r) is not L1:
         raise InputError(f"only linear models with an L1 penalty are repeated, got {problem!r}")
     shared = f._map(lambda name, value: value.reshape(value.shape[-2:]) if name == "A" else value)
     return Problem(shared.repeated(count), L1.trusted(lam=r.lam.reshape(-1)[:1].expand(count)))

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from sureprox.fast import fast_where_possible
-from sureprox.optimizers.base import Optimizer, State
+from sureprox.optimizers.base import Optimizer, State, usable_steps
 from sureprox.optimizers.guaranteed import TRACKS, GuaranteedState, Track, beginning, best_of, common, is_check
 from sureprox.optimizers.known import KnownGradient
 from sureprox.optimizers.tracks import Tracks, raised, started
@@ -62,7 +62,7 @@ class CertifiedCheap(Optimizer[CheapState]):
         x, z, step = begun.x, begun.z, begun.step_size
         return CheapState(
             **common(begun),
-            inner=self.optimizer.init(problem, x.clone(), generator=generator, step_size=step),
+            inner=self.optimizer.init(problem, x.clone(), generator=generator, step_size=usable_steps(step)),
             inner_z=z,
             g=g,
             fista=started(x, z, 1),

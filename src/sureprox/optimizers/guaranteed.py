@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sureprox.optimizers.base import State, resolve_step_size
+from sureprox.optimizers.base import State, resolve_step_size, usable_steps
 from sureprox.problems import Problem
 from sureprox.problems.checks import trusted
 from sureprox.problems.stacked import Comparison, Points, Stacked
@@ -53,7 +53,7 @@ def beginning(problem: Problem, x0: Vectors, step_size: Scalars | None) -> tuple
     x = problem.start(x0).clone()
     if not problem.r.is_finite:
         outside = ~torch.isfinite(problem.objective(x))
-        x = torch.where(outside.unsqueeze(1), problem.prox(x, step.unsqueeze(1)), x)
+        x = torch.where(outside.unsqueeze(1), problem.prox(x, usable_steps(step).unsqueeze(1)), x)
     zero = torch.zeros(problem.batch, dtype=torch.int64, device=problem.device)
     z, g = Stacked(problem, 1).look(x.unsqueeze(1))
     begun = GuaranteedState(

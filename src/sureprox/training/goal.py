@@ -96,8 +96,8 @@ def solved_problems(family: Family, count: int, generator: torch.Generator, dtyp
 def _solved(problem: Problem) -> tuple[Goal, Tensor]:
     """The solutions, found in float64, and which of them are certain."""
     f, r = problem.f, problem.r
-    plain = isinstance(f, LeastSquares) or (isinstance(f, Logistic) and f.weights is None)
-    if not plain or not isinstance(r, L1) or problem.shift is not None:
+    plain = type(f) is LeastSquares or (type(f) is Logistic and f.weights is None)
+    if not plain or type(r) is not L1 or problem.shift is not None:
         raise ConfigError(f"training on a stream needs LASSO or logistic problems, got {problem!r}")
     exact = problem.to(dtype=torch.float64)
     found = solve(exact, FISTA(restart=True), max_iter=4000, tol=1e-11, certify=False, check_every=50)
