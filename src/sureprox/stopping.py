@@ -66,8 +66,8 @@ class StoppingRule:
     of -grad_j f(x) to the subdifferential. With kappa_j the slope of r_j at the origin, so that
     r(x*) - r(0) >= sum_j kappa_j |x*_j|, the rule is
 
-        v_j <= tol/2 kappa_j for all j with kappa_j > 0,   sum_j v_j |x_j| <= tol/2 max(|F|, floor |F_0|),
-        v_j <= tol |grad_j f(0)| for all others,           kkt <= tol max_j |grad_j f(0)|,
+        v_j <= tol/2 kappa_j for all j with kappa_j > 0,   v_j <= tol |grad_j f(0)| for all others,
+        and sum_j v_j |x_j| <= tol/2 max(|F|, floor |F_0|),
 
     none of which changes with the unit of a coordinate. If every kappa_j > 0, then F - F* <= tol max(|F|, floor |F_0|)
     follows for f >= 0 = r(0), and F - F* <= tol/2 [max(|F|, floor |F_0|) + r(x*) - r(0)] for any convex f and r. A
@@ -125,12 +125,12 @@ class StoppingRule:
     def _judged(self, x: Tensor, seen: Certificate) -> Measurement:
         gap, converged = seen.gap, self._small_gap(seen, seen.gap)
         if not self.all_by_gap:
-            small = seen.kkt <= self.tol * self.gradient.amax(1)
             if has_free_gap(self.problem):
+                small = seen.kkt <= self.tol * self.gradient.amax(1)
                 gap = self._with_free_gap(x, gap, small & ~self.by_gap)
                 small = small & self._small_gap(seen, gap)
             else:
-                small = small & self._small_residuals(x, seen)
+                small = self._small_residuals(x, seen)
             converged = torch.where(self.by_gap, converged, small)
         converged = converged & torch.isfinite(seen.objective)
         return Measurement(seen.objective, gap, seen.kkt, converged, seen.grad)
@@ -145,7 +145,7 @@ class StoppingRule:
         return gap.index_copy(0, index, free_gap(self.problem.select(index), x[index])) if len(index) else gap
 
     def _small_residuals(self, x: Tensor, seen: Certificate) -> Tensor:
-        """The rule without a gap, but for kkt."""
+        """The rule where no gap is known."""
         v = self.problem.residuals(x, seen.grad)
         zero = ROUNDING * torch.finfo(v.dtype).eps * self.gradient.amax(1, keepdim=True)
         free = torch.maximum(self.tol * self.gradient, zero)

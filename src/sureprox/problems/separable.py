@@ -30,15 +30,15 @@ def require_separable(r: Penalty, zero: Vectors) -> None:
         u, v = (r.prox(row.expand_as(zero), step) for row in drawn)
         mixed = torch.where(swap, u, v), torch.where(swap, v, u)
         _require_sum(r, (u, v), mixed)
-        for point in (torch.zeros_like(u), u):
-            _require_slopes(r, point, v)
+        for at, there in ((torch.zeros_like(u), u), (u, v), (v, u)):
+            _require_slopes(r, at, there)
 
 
 def _require_sum(r: Penalty, points: tuple[Tensor, Tensor], mixed: tuple[Tensor, Tensor]) -> None:
     (one, other), (p, q) = ([r.value(point) for point in pair] for pair in (points, mixed))
-    error = (one + other) - (p + q)
-    doubt = ROUNDING * (one.abs() + other.abs() + p.abs() + q.abs())
-    if bool((torch.isfinite(one + other) & ~(error.abs() <= doubt)).any()):
+    error, size = (one + other) - (p + q), one.abs() + other.abs() + p.abs() + q.abs()
+    equal = torch.isfinite(size) & (error.abs() <= ROUNDING * size)
+    if bool((torch.isfinite(one + other) & ~equal).any()):
         raise InputError(
             f"{_name(r)} is not separable, and subdiff cannot say what its subdifferential is: "
             "r(x) must be a sum of functions of one coordinate each"
