@@ -9,13 +9,13 @@ from torch import Tensor
 from sureprox.found import Found, nothing_found
 from sureprox.operations import PLAIN, Operations
 from sureprox.optimizers import Optimizer
-from sureprox.optimizers.base import State, check_step_size, unusable_steps
+from sureprox.optimizers.base import State, unusable_steps, usable_steps
 from sureprox.optimizers.certified import CertifiedState, credit
 from sureprox.optimizers.guaranteed import TRACKS, GuaranteedState, Track
 from sureprox.polish import Polish, polished
 from sureprox.problems import Problem
 from sureprox.problems.batch import taken
-from sureprox.problems.checks import is_trusted, trusted
+from sureprox.problems.checks import trusted
 from sureprox.solution import Progress, Solution, Status, named
 from sureprox.stopping import Measurement, StoppingRule, put
 
@@ -116,15 +116,15 @@ class Run:
     ) -> None:
         """Iterate from `state`, by default where the optimizer starts, until all instances are done."""
         self._record()
-        unseen = None if state is None or not is_trusted(state.step_size) else state.step_size
-        wrong = torch.zeros_like(self.done) if unseen is None else unusable_steps(unseen)
-        all_done, any_wrong = torch.stack([self.done.all(), wrong.any()]).tolist()  # to wait for both is to wait once
-        if any_wrong and unseen is not None:
-            check_step_size(unseen)
-        if all_done:
+        if state is None and bool(self.done.all()):
             return
         if state is None:
             state = self.optimizer.init(self.problem, self.x, generator=generator, step_size=step_size)
+        # no step is known where L is beyond what the precision can hold: such an instance goes no further
+        self.diverged = self.diverged | (unusable_steps(state.step_size) & ~self.done)
+        self.done = self.done | self.diverged
+        if bool(self.done.all()):
+            return
         problem = self._iterated(state, check_every, callback)
         self.optimizer.rest(problem)
 
@@ -151,6 +151,8 @@ class Run:
             running = ~taken(self.done, rows)
             self._update(rows, problem, state, before, seen)
             del seen  # its gradient is as large as x
+            if not problem.has_duality_gap:
+                self._take_last(rows, state, rule, running)
             if self.polish is not None:
                 self._polish(self.polish, problem, rule, rows, state.k, running)
             self._record()
@@ -158,6 +160,14 @@ class Run:
                 callback(self._progress(state.k))
             if bool(self.done.all()):
                 return problem
+
+    def _take_last(self, rows: Tensor, state: State, rule: StoppingRule, running: Tensor) -> None:
+        """Where only KKT residuals say what is solved, the last point of restarted FISTA may be the answer too.
+
+        A guaranteed method keeps the point with the lowest F, and values of F have half the digits of residuals.
+        """
+        if isinstance(state, CertifiedState):
+            self.take(rows, state.tracks.x[:, -1].double(), rule, running, Track.RESTARTED)
 
     def _allowed(self) -> int:
         """Iterations until the first instance that still runs has to stop."""
@@ -257,7 +267,7 @@ class Run:
         polish = None if self.polish is None else self.polish.continued(index)
         more = Run(rule.problem, optimizer, x, rule.measure(x), left, rule, tuple(self.history), polish, operations)
         more.before, more.max_iter, more.even = int(self.iterations[index].max()), self.max_iter, False
-        more.step_size, more.track, more.found = step, track.clone(), found
+        more.step_size, more.track, more.found = usable_steps(step), track.clone(), found
         return more
 
     def solution(self, engine: str) -> Solution:

@@ -18,7 +18,8 @@ class Status(StrEnum):
 
     CONVERGED = "converged"  # its certificate is below the tolerance; nothing else is called converged
     ITERATION_LIMIT = "iteration_limit"
-    DIVERGED = "diverged"  # a point or its objective was not finite; x is the last one that was
+    DIVERGED = "diverged"  # a point or its objective was not finite, x being the last one that was; or the precision
+    # cannot hold 1/L, and x is x0
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ from sureprox.stopping import StoppingRule
 __all__ = ["Progress", "Solution", "Status", "default_optimizer", "iterate", "prepare", "solve"]
 
 MAX_ITER = 1000
+LARGEST = 2**63 - 1  # iterations that can be counted
 LOADED = 64  # optimizers by name or path that are kept in memory
 
 
@@ -141,7 +142,7 @@ def solve(
     """
     if not isinstance(problem, Problem):
         raise InputError(f"problem is a {type(problem).__name__}; make one with sureprox.lasso, logistic or Problem")
-    check_options(optimizer, max_iter, tol, record, check_every)
+    check_options(optimizer, max_iter, tol, record, check_every, floor)
     free = optimizer is None and certify and not record and max_iter >= MAX_ITER
     free = free and all(given is None for given in (x0, callback, step_size, generator))
     optimizer = _chosen(problem, optimizer)
@@ -184,7 +185,12 @@ def solve(
 
 
 def check_options(
-    optimizer: Any, max_iter: int, tol: float, record: tuple[str, ...] = (), check_every: int = 10
+    optimizer: Any,
+    max_iter: int,
+    tol: float,
+    record: tuple[str, ...] = (),
+    check_every: int = 10,
+    floor: float | None = None,
 ) -> None:
     """Refuse what `solve` cannot use, whatever the problem."""
     if not isinstance(optimizer, Optimizer | str | None):
@@ -194,8 +200,12 @@ def check_options(
         )
     if isinstance(max_iter, bool) or not isinstance(max_iter, int | np.integer) or max_iter < 0:
         raise InputError(f"max_iter is {max_iter!r}; it must be a whole number >= 0")
+    if max_iter > LARGEST:
+        raise InputError(f"max_iter is {max_iter}; it must be at most {LARGEST}, the largest number of 64 bits")
     if not isinstance(tol, int | float | np.floating) or not 0 < tol < float("inf"):
         raise InputError(f"tol is {tol!r}; it must be a number > 0")
+    if floor is not None and (not isinstance(floor, int | float | np.floating) or not 0 <= floor < float("inf")):
+        raise InputError(f"floor is {floor!r}; it must be a number >= 0, or None")
     if isinstance(check_every, bool) or not isinstance(check_every, int | np.integer) or check_every < 1:
         raise InputError(f"check_every is {check_every!r}; it must be a whole number >= 1")
     if not isinstance(record, tuple | list):

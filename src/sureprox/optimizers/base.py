@@ -188,6 +188,11 @@ def unusable_steps(value: Tensor) -> Tensor:
     return ~(torch.isfinite(value) & (value > 0))
 
 
+def usable_steps(value: Tensor) -> Tensor:
+    """The step sizes, and 1 for instances that have none: these are given up before the first iteration (`Run`)."""
+    return torch.where(unusable_steps(value), torch.ones_like(value), value)
+
+
 def check_step_size(value: Tensor) -> None:
     bad = unusable_steps(value)
     if bool(bad.any()):

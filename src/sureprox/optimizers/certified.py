@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from sureprox.operations import PLAIN, Operations
-from sureprox.optimizers.base import Optimizer, Seen, State
+from sureprox.optimizers.base import Optimizer, Seen, State, usable_steps
 from sureprox.optimizers.classical import FISTA
 from sureprox.optimizers.guaranteed import GuaranteedState, beginning, best_of, common, copied, is_check
 from sureprox.optimizers.lower_model import LowerModel, lower_model
@@ -78,7 +78,8 @@ class Certified(Optimizer[CertifiedState]):
         inner = None
         if not self.own:
             # a copy: what the optimizer does to its own point is its own affair
-            inner = self.optimizer.init(problem, trusted(x.clone()), generator=generator, step_size=step)
+            steps = trusted(usable_steps(step))
+            inner = self.optimizer.init(problem, trusted(x.clone()), generator=generator, step_size=steps)
         return CertifiedState(
             **common(begun),
             tracks=started(x, z, self.count),
@@ -197,9 +198,8 @@ class Certified(Optimizer[CertifiedState]):
         slack = 4 * torch.finfo(origin.dtype).eps * origin
         failed = ~torch.isfinite(inner.x.detach()).all(1) | ~(now <= origin + slack) | (learned > mark + slack)
         if bool(failed.any()):
-            fresh = self.optimizer.init(
-                problem, state.x.clone(), generator=copied(state.generator), step_size=state.step_size
-            )
+            steps = usable_steps(state.step_size)
+            fresh = self.optimizer.init(problem, state.x.clone(), generator=copied(state.generator), step_size=steps)
             learned, now = torch.where(failed, 0.0, learned), torch.where(failed, 0.0, now)
             g = Stacked(problem, 1, self.operations).grad(state.z.unsqueeze(1))
             state = replace(

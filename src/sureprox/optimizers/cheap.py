@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from sureprox.operations import PLAIN, Operations
-from sureprox.optimizers.base import Optimizer, State
+from sureprox.optimizers.base import Optimizer, State, usable_steps
 from sureprox.optimizers.certified import moved
 from sureprox.optimizers.guaranteed import TRACKS, GuaranteedState, Track, beginning, best_of, common, is_check
 from sureprox.optimizers.tracks import Tracks, adapted, started
@@ -63,7 +63,7 @@ class CertifiedCheap(Optimizer[CheapState]):
         x, z, step = begun.x, begun.z, begun.step_size
         return CheapState(
             **common(begun),
-            inner=self.optimizer.init(problem, x.clone(), generator=generator, step_size=step),
+            inner=self.optimizer.init(problem, x.clone(), generator=generator, step_size=usable_steps(step)),
             inner_z=z,
             g=g,
             fista=started(x, z, 1),

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from sureprox.operations import Operations
-from sureprox.optimizers.base import State, resolve_step_size
+from sureprox.optimizers.base import State, resolve_step_size, usable_steps
 from sureprox.problems import Problem
 from sureprox.problems.checks import trusted
 from sureprox.problems.stacked import Comparison, Points, Stacked
@@ -61,7 +61,7 @@ def beginning(
     x = start = problem.start(x0).clone()
     if not problem.r.is_finite:
         outside = ~torch.isfinite(problem.objective(x))
-        x = torch.where(outside.unsqueeze(1), problem.prox(x, step.unsqueeze(1)), x)
+        x = torch.where(outside.unsqueeze(1), problem.prox(x, usable_steps(step).unsqueeze(1)), x)
     zero = torch.zeros(problem.batch, dtype=torch.int64, device=problem.device)
     z, g = Stacked(problem, 1, operations).look(x.unsqueeze(1))
     begun = GuaranteedState(

@@ -15,7 +15,10 @@ class BatchData(ABC):  # noqa: B024  its subclasses have the abstract methods
     """Tensors of a batch kept as attributes: moving them, and picking instances out of them.
 
     `batched` names the attributes whose first dimension is the batch. Without it the batch is never cut, which costs
-    time once some instances are solved, but is always right.
+    time once some instances are solved, but is always right. So it is with a subclass that adds a tensor to its
+    parent's and does not say `batched` again.
+
+    What a class proves or promises about itself is not inherited (`states`): a subclass may be another function.
     """
 
     batched: ClassVar[tuple[str, ...] | None] = None
@@ -23,15 +26,19 @@ class BatchData(ABC):  # noqa: B024  its subclasses have the abstract methods
 
     @property
     def can_stack(self) -> bool:
-        """Whether several points per instance can be evaluated together (`stacked`).
+        """Whether several points per instance can be evaluated together (`stacked`)."""
+        return self.states("stackable")
 
-        Only a class that says so itself: a subclass may have changed what its parent's `stacked` relies on.
-        """
-        return bool(vars(type(self)).get("stackable", False))
+    def states(self, name: str) -> bool:
+        """Whether the very class of this object defines `name`, a method or a true flag; its parents do not count."""
+        return bool(vars(type(self)).get(name, False))
 
     @property
     def selectable(self) -> bool:
-        return self.batched is not None
+        names = self.batched
+        if names is None:
+            return False
+        return "batched" in vars(type(self)) or all(name in names for name in self._tensors())
 
     @classmethod
     def trusted(cls, **fields: Any) -> Self:
@@ -41,27 +48,47 @@ class BatchData(ABC):  # noqa: B024  its subclasses have the abstract methods
         return made
 
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> Self:
-        """The same on another device or in another precision; unchanged tensors are shared, not copied."""
-        return self._map(lambda name, value: value.to(device=device, dtype=dtype))
+        """The same on another device or in another precision; unchanged tensors are shared, not copied.
+
+        Complex tensors become those of this precision; whole numbers and booleans keep their type.
+        """
+        return self._map(lambda name, value: value.to(device=device, dtype=converted(value.dtype, dtype)))
 
     def select(self, index: Tensor) -> Self:
         """Only the instances in `index`."""
-        if self.batched is None:
+        if not self.selectable:
             kind = type(self).__name__
             raise InputError(f"{kind} cannot be cut; name its per-instance tensors, for example batched = ('A', 'b')")
-        names = self.batched
-        return self._map(lambda name, value: value[index] if name in names else value)
+        return self._map(lambda name, value: value[index] if self._is_cut(name, value) else value)
+
+    def _is_cut(self, name: str, value: Tensor) -> bool:
+        """Whether the first dimension of this attribute is the batch."""
+        return name in (self.batched or ()) and value.ndim > 0
 
     def _map(self, change: Callable[[str, Tensor], Tensor]) -> Self:
         clone = copy.copy(self)
-        for name, value in vars(self).items():
-            if isinstance(value, Tensor):
-                setattr(clone, name, change(name, value))
+        for name, value in self._tensors().items():
+            setattr(clone, name, change(name, value))
         return clone
+
+    def _tensors(self) -> dict[str, Tensor]:
+        return {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
 
     @property
     def requires_grad(self) -> bool:
-        return any(value.requires_grad for value in vars(self).values() if isinstance(value, Tensor))
+        return any(value.requires_grad for value in self._tensors().values())
+
+
+def converted(kind: torch.dtype, wanted: torch.dtype | None) -> torch.dtype | None:
+    """The type that a tensor of type `kind` has where the real numbers are `wanted`."""
+    if wanted is None or kind.is_floating_point:
+        return wanted
+    return wanted.to_complex() if kind.is_complex else kind
+
+
+def defined_at(kind: type, name: str) -> int:
+    """How many classes above `kind` the attribute `name` is defined; 0: in its own body."""
+    return next(level for level, parent in enumerate(kind.__mro__) if name in vars(parent))
 
 
 def repeated_rows(value: Tensor, copies: int) -> Tensor:

@@ -15,6 +15,7 @@ _trusted = WeakIdKeyDictionary()  # the version of each tensor at which it was f
 
 def as_tensor(name: str, value: Any, like: Tensor | None = None) -> Tensor:
     """`value` (tensor, array or nested list) as a dense float tensor; lists and scalars take the dtype of `like`."""
+    require_unmasked(name, value)
     device = None if like is None else like.device
     try:
         if isinstance(value, Tensor):
@@ -40,12 +41,20 @@ def as_tensor(name: str, value: Any, like: Tensor | None = None) -> Tensor:
 
 def numbers(name: str, value: Any, dtype: torch.dtype, device: torch.device | None = None) -> Tensor:
     """`value`, a number or any array of numbers, converted to this dtype and device."""
+    require_unmasked(name, value)
     try:
         return torch.as_tensor(value, dtype=dtype, device=device)
     except (TypeError, ValueError, RuntimeError) as error:
         raise InputError(
             f"{name} is a {type(value).__name__} that torch cannot read as numbers; pass a number or a tensor"
         ) from error
+
+
+def require_unmasked(name: str, value: Any) -> None:
+    """torch and numpy would read the numbers behind a mask."""
+    if np.ma.is_masked(value):
+        count = int(np.ma.count_masked(value))
+        raise InputError(f"{name} has {count} masked entries; fill them, or leave out what they belong to")
 
 
 def require_same_kind(name: str, tensor: Tensor, like_name: str, like: Tensor) -> None:
@@ -121,6 +130,7 @@ def rows(name: str, value: Any, A: Tensor) -> Tensor:
 
 def labels(y: Any, A: Tensor) -> Tensor:
     """Labels in {0, 1}; integer and boolean labels are taken as they are meant."""
+    require_unmasked("y", y)
     if isinstance(y, np.ndarray) and y.dtype.kind in "biu":
         y = torch.from_numpy(y.astype(np.int64)).to(A.device)
     if isinstance(y, list | tuple):

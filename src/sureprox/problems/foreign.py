@@ -24,14 +24,13 @@ class Foreign(BatchData):
     def _map(self, change: Callable[[str, Tensor], Tensor]) -> Self:
         clone = copy.copy(self)
         clone.inner = copy.copy(self.inner)
-        for name, value in vars(self.inner).items() if hasattr(self.inner, "__dict__") else ():
-            if isinstance(value, Tensor) and value.is_floating_point():
-                setattr(clone.inner, name, change(name, value))
+        for name, value in self._tensors().items():
+            setattr(clone.inner, name, change(name, value))
         return clone
 
-    @property
-    def requires_grad(self) -> bool:
-        return any(v.requires_grad for v in getattr(self.inner, "__dict__", {}).values() if isinstance(v, Tensor))
+    def _tensors(self) -> dict[str, Tensor]:
+        held = getattr(self.inner, "__dict__", {})
+        return {name: value for name, value in held.items() if isinstance(value, Tensor)}
 
 
 class ForeignSmooth(Foreign, Smooth):

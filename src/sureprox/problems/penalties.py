@@ -22,11 +22,14 @@ class Penalty(BatchData):
 
     @property
     def is_finite(self) -> bool:
-        """Whether r is known to be finite everywhere.
+        """Whether r is known to be finite everywhere: a class says so itself (`finite_everywhere = True`)."""
+        return self.states("finite_everywhere")
 
-        A class says so itself (`finite_everywhere = True`): a subclass may be something else.
-        """
-        return bool(vars(type(self)).get("finite_everywhere", False))
+    def __init_subclass__(cls, **options: Any) -> None:
+        """A class that does not define `difference` itself has the plain one: its parent's belongs to another r."""
+        super().__init_subclass__(**options)
+        if "difference" not in vars(cls):
+            cls.difference = Penalty.difference  # type: ignore[method-assign]
 
     @abstractmethod
     def value(self, x: Vectors) -> Scalars:
@@ -51,7 +54,11 @@ class Penalty(BatchData):
 
 @runtime_checkable
 class HasPenaltyDual(Protocol):
-    """What the duality gap needs to know about r*."""
+    """What the duality gap needs to know about r*.
+
+    The class of r must define `fenchel_young` itself: a subclass may be another function, so that it has no gap until
+    it names its parent's, `fenchel_young = Parent.fenchel_young`.
+    """
 
     def dual_range(self, g: Vectors) -> tuple[Scalars, Scalars]:
         """(low, high): all s with r*(-s g) finite."""
@@ -80,9 +87,6 @@ class L1(Penalty):
         if bool(bad.any()):
             raise InputError(f"lam is {float(tensor.detach()[bad][0]):g} somewhere; it must be finite and >= 0")
         self.lam = tensor
-
-    def select(self, index: Tensor) -> "L1":
-        return self if self.lam.ndim == 0 else super().select(index)
 
     def stacked(self, copies: int) -> Self:
         return self._map(lambda name, value: value if value.ndim == 0 else repeated_rows(value, copies))
@@ -140,8 +144,8 @@ class WeightedL1(Penalty):
             raise InputError(f"weights is {float(tensor.detach().min()):g} somewhere; it must be >= 0")
         self.weights = tensor
 
-    def select(self, index: Tensor) -> "WeightedL1":
-        return self if self.weights.ndim == 1 else super().select(index)
+    def _is_cut(self, name: str, value: Tensor) -> bool:
+        return super()._is_cut(name, value) and not (name == "weights" and value.ndim == 1)
 
     def stacked(self, copies: int) -> Self:
         return self._map(lambda name, value: value if value.ndim == 1 else repeated_rows(value, copies))

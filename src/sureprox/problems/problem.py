@@ -121,7 +121,14 @@ class Problem:
 
     @property
     def has_duality_gap(self) -> bool:
-        return isinstance(self.f, HasSmoothDual) and isinstance(self.r, HasPenaltyDual)
+        return self._duals() is not None
+
+    def _duals(self) -> tuple[HasSmoothDual, HasPenaltyDual] | None:
+        """f and r if each of their classes says itself what the gap needs."""
+        f, r = self.f, self.r
+        if not isinstance(f, HasSmoothDual) or not isinstance(r, HasPenaltyDual):
+            return None
+        return (f, r) if self.f.states("fenchel_young") and self.r.states("fenchel_young") else None
 
     def duality_gap(self, x: Vectors) -> Scalars:
         """An upper bound on F(x) - F*, zero at the solution; see `certificate`."""
@@ -133,8 +140,8 @@ class Problem:
         return self.certificate(x).gap
 
     def kkt_residual(self, x: Vectors) -> Scalars:
-        """max_j dist(-grad_j f(x), [low_j, high_j]): zero exactly at the solutions, for any penalty."""
-        return self._distance(self.centred(x), self.grad(x))
+        """max_j dist(-grad_j f(x), [low_j, high_j]): zero exactly at the solutions, for any separable penalty."""
+        return self._distances(self.centred(x), self.grad(x)).amax(1)
 
     def certificate(self, x: Vectors) -> Certificate:
         """Objective, duality gap and KKT residual, which share A x and the gradient A'u, u = grad phi(A x).
@@ -143,22 +150,27 @@ class Problem:
         sum of two Fenchel-Young gaps, each a sum of non-negative terms, so nothing cancels:
         [phi(A x) + phi*(s u) - s u'A x] + [r(x) + r*(-s A'u) + s (A'u)'x].
         """
-        f, r, y = self.f, self.r, self.centred(x)
-        if isinstance(f, HasSmoothDual) and isinstance(r, HasPenaltyDual):
+        y, duals = self.centred(x), self._duals()
+        if duals is not None:
+            f, r = duals
             z = f.inner(y)
             g = _grad(self.f, y, z)
             value = f.value_at(z)
             scale = f.dual_scale(z, *r.dual_range(g))
             gap = f.fenchel_young(z, scale) + r.fenchel_young(y, g, scale)
         else:
-            value, g = f.value_and_grad(y)
+            value, g = self.f.value_and_grad(y)
             gap = torch.full_like(value, torch.inf)
-        return Certificate(value + r.value(y), gap, self._distance(y, g), g)
+        return Certificate(value + self.r.value(y), gap, self._distances(y, g).amax(1), g)
 
-    def _distance(self, y: Vectors, g: Vectors) -> Scalars:
-        """max_j dist(-g_j, subdifferential of r_j at y_j)."""
+    def residuals(self, x: Vectors, g: Vectors) -> Vectors:
+        """dist(-g_j, [low_j, high_j]) for every j, g being the gradient of the smooth part at x."""
+        return self._distances(self.centred(x), g)
+
+    def _distances(self, y: Vectors, g: Vectors) -> Vectors:
+        """dist(-g_j, subdifferential of r_j at y_j) for every j."""
         low, high = self.r.subdiff(y)
-        return torch.maximum(low + g, -g - high).clamp(min=0).amax(1)
+        return torch.maximum(low + g, -g - high).clamp(min=0)
 
     def scale(self) -> tuple[Scalars, Scalars]:
         """(F, max_j |grad_j f|) at the point x + t = 0: what "small" is measured against, whatever the start."""
@@ -217,7 +229,7 @@ class Problem:
 
 def _grad(f: Smooth, y: Vectors, z: Rows) -> Vectors:
     """grad f(y), from z = f.inner(y) where f can do that."""
-    return f.grad_at(z) if isinstance(f, LinearModel) else f.grad(y)
+    return f.grad_at(z) if isinstance(f, LinearModel) and type(f).grad is LinearModel.grad else f.grad(y)
 
 
 def lasso(A: Any, b: Any, lam: Any) -> Problem:

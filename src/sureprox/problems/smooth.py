@@ -12,7 +12,7 @@ from torch.nn.functional import softplus
 
 from sureprox.errors import InputError
 from sureprox.problems import checks
-from sureprox.problems.batch import BatchData, repeated_rows
+from sureprox.problems.batch import BatchData, defined_at, repeated_rows
 from sureprox.problems.linear import Largest, LinearMap
 from sureprox.problems.spectrum import largest_eigenvalue
 from sureprox.types import Rows, Scalars, Vectors
@@ -28,8 +28,18 @@ class Smooth(BatchData):
 
     @property
     def like(self) -> Tensor:
-        """A tensor whose dtype and device are those of the data."""
-        return next(value for value in vars(self).values() if isinstance(value, Tensor))
+        """A tensor whose dtype and device are those of the data: the first of real numbers, or of complex ones."""
+        held = self._tensors().values()
+        for value in (*(v for v in held if v.is_floating_point()), *(v.real for v in held if v.is_complex())):
+            return value
+        raise InputError(f"{type(self).__name__} holds no tensor of floats; give it a property like -> Tensor")
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Where a class changes value or grad, its parent's `value_and_grad` is that of another f."""
+        super().__init_subclass__(**options)
+        both = defined_at(cls, "value_and_grad")
+        if min(defined_at(cls, "value"), defined_at(cls, "grad")) < both:
+            cls.value_and_grad = Smooth.value_and_grad  # type: ignore[method-assign]
 
     @abstractmethod
     def value(self, x: Vectors) -> Scalars:
@@ -52,7 +62,9 @@ class Smooth(BatchData):
 class HasSmoothDual(Protocol):
     """f(x) = phi(A x): what the duality gap needs to know about phi, at the dual point s u, u = grad phi(A x).
 
-    All of it is computed from z = inner(x), so that one product with A serves them all.
+    All of it is computed from z = inner(x), so that one product with A serves them all. The class of f must define
+    `fenchel_young` itself: a subclass may be another function, so that it has no gap until it names its parent's,
+    `fenchel_young = Parent.fenchel_young`.
     """
 
     def inner(self, x: Vectors) -> Rows:
@@ -146,9 +158,8 @@ class LinearModel(Smooth):
     def slope_bound(self, size: Tensor) -> Tensor:
         """An upper bound on |grad phi(z)| where |z| = size, (B, K) for K points per instance."""
 
-    def select(self, index: Tensor) -> Self:
-        # a shared A is not part of the batch
-        return self._map(lambda name, value: value if name == "A" and value.ndim == 2 else value[index])
+    def _is_cut(self, name: str, value: Tensor) -> bool:
+        return super()._is_cut(name, value) and not (name == "A" and value.ndim == 2)  # a shared A stays whole
 
 
 class Quadratic(LinearModel):
@@ -190,6 +201,7 @@ class LeastSquares(Quadratic):
 
     batched = ("A", "b")
     stackable = True
+    fenchel_young = Quadratic.fenchel_young
 
     def __init__(self, A: Any, b: Any) -> None:
         self.A = checks.matrix(A)

@@ -22,6 +22,7 @@ class WeightedLeastSquares(Quadratic):
 
     batched = ("A", "b", "root", "mean")
     stackable = True
+    fenchel_young = Quadratic.fenchel_young
 
     def __init__(self, A: Any, b: Any, weights: Any, intercept: bool = True) -> None:
         self.A = checks.matrix(A)

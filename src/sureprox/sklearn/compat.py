@@ -4,12 +4,21 @@ from typing import Any
 
 import numpy as np
 
+from sureprox.problems.checks import require_unmasked
+
 try:
-    from sklearn.utils.validation import validate_data
+    from sklearn.utils.validation import validate_data as _validated
 except ImportError:  # before scikit-learn 1.6 it was a method of the estimator
 
-    def validate_data(estimator: Any, *args: Any, **options: Any) -> Any:
+    def _validated(estimator: Any, *args: Any, **options: Any) -> Any:
         return estimator._validate_data(*args, **options)
+
+
+def validate_data(estimator: Any, *args: Any, **options: Any) -> Any:
+    """scikit-learn's, which would take the numbers behind a mask."""
+    for name, value in zip(("X", "y"), args, strict=False):
+        require_unmasked(name, value)
+    return _validated(estimator, *args, **options)
 
 
 def dense(X: Any) -> Any:

@@ -12,12 +12,13 @@ from torch import Tensor
 
 from sureprox.errors import InputError
 from sureprox.optimizers import FISTA, Optimizer
+from sureprox.optimizers.base import unusable_steps
 from sureprox.plan import step_size as estimated_step
 from sureprox.polish import can_polish
 from sureprox.problems import Problem
 from sureprox.problems.forms import form_of
 from sureprox.sklearn.newton import polished
-from sureprox.solve import Solution, Status, solve
+from sureprox.solve import LARGEST, Solution, Status, solve
 from sureprox.stopping import Measurement, StoppingRule
 
 Array = npt.NDArray[np.float64]
@@ -71,6 +72,8 @@ def fitted(
     """
     chosen = default_optimizer() if optimizer is None else optimizer
     x, step = problem.start(), estimated_step(problem, engine) if step_size is None else step_size
+    if bool(unusable_steps(step).any()):
+        raise InputError("the data are so large or small that float64 cannot hold their squares; scale X")
     rule = StoppingRule(problem, None, tol, floor)
     iterations = torch.zeros(problem.batch, dtype=torch.int64, device=problem.device)
     newton = polish and not can_polish(form_of(problem))
@@ -124,6 +127,8 @@ def checked(max_iter: Any, tol: Any, name: str = "tol") -> None:
     """Refuse what no solve can use."""
     if isinstance(max_iter, bool) or not isinstance(max_iter, int | np.integer) or max_iter < 1:
         raise InputError(f"max_iter is {max_iter!r}; it must be a whole number >= 1")
+    if max_iter > LARGEST:
+        raise InputError(f"max_iter is {max_iter}; it must be at most {LARGEST}, the largest number of 64 bits")
     if not isinstance(tol, int | float | np.floating) or not 0 < tol < float("inf"):
         raise InputError(f"{name} is {tol!r}; it must be a number > 0")
 

@@ -90,7 +90,7 @@ class Lasso(MultiOutputMixin, LinearRegressor):
         if not isinstance(self.alpha, int | float | np.number) or not 0 <= self.alpha < np.inf:
             raise InputError(f"alpha is {self.alpha!r}; it must be a finite number >= 0")
         device = chosen_device(self.device)
-        weights = None if sample_weight is None else positive_weights(tensor(sample_weight, device))
+        weights = None if sample_weight is None else scaled_weights(tensor(sample_weight, device))
         Xt, targets = tensor(X, device), tensor(y.reshape(len(y), -1), device)
         shift = linear.average(targets, weights) if self.fit_intercept else torch.zeros_like(targets[0])
         made = linear.columns(Xt, weights, self.fit_intercept)
@@ -113,3 +113,10 @@ def positive_weights(weights: Tensor) -> Tensor:
     if bool((weights < 0).any()) or not bool((weights > 0).any()):
         raise InputError("sample_weight must be >= 0 everywhere and > 0 somewhere")
     return weights
+
+
+def scaled_weights(weights: Tensor) -> Tensor:
+    """The same weights, for an objective that is divided by their sum, times the power of 2 that brings the largest
+    to [1/2, 1): squares neither overflow nor underflow, and no digit changes."""
+    exponent = torch.frexp(positive_weights(weights).amax()).exponent
+    return torch.ldexp(weights, -exponent)

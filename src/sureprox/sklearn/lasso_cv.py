@@ -16,7 +16,7 @@ from sureprox.problems.linear import LinearMap
 from sureprox.sklearn import linear
 from sureprox.sklearn.compat import dense, validate_data
 from sureprox.sklearn.engine import Array, array, checked, chosen_device, fitted, tensor
-from sureprox.sklearn.lasso import Lasso, LinearRegressor, positive_weights
+from sureprox.sklearn.lasso import Lasso, LinearRegressor, scaled_weights
 from sureprox.sklearn.newton import CHUNK
 
 
@@ -83,7 +83,7 @@ class LassoCV(LinearRegressor):
         given = None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float64)
         weights = torch.ones(len(y), dtype=torch.float64, device=device)
         if given is not None:
-            weights = positive_weights(tensor(given, device))
+            weights = scaled_weights(tensor(given, device))
         Xt, yt = tensor(X, device), tensor(y, device)
         self.alphas_ = self._grid(Xt, yt, weights)
         folds = _folds(check_cv(self.cv).split(X, y), weights)
@@ -117,7 +117,7 @@ class LassoCV(LinearRegressor):
         columns = X - linear.average(X, weights) if self.fit_intercept else X
         largest = float(((weights * centred) @ columns).abs().max() / weights.sum())
         tiny = np.finfo(np.float64).resolution
-        if largest <= tiny:
+        if largest <= tiny * float(y.abs().max()) * float(X.abs().max()):  # rounding, or nothing at all
             return np.full(self.alphas, tiny)
         return np.geomspace(largest, largest * self.eps, self.alphas)
 

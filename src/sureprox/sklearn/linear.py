@@ -27,10 +27,12 @@ def columns(X: Tensor, weights: Tensor | None, centre: bool) -> Columns:
     """X (m, n) with each column centred, if wanted, and brought to length 1 in the metric of `weights` (m,)."""
     mean = average(X, weights) if centre else torch.zeros_like(X[0])
     A = X - mean
-    squares = A.square().sum(0) if weights is None else (weights.unsqueeze(1) * A.square()).sum(0)
+    largest = A.abs().amax(0)
+    unit = A / torch.where(largest > 0, largest, 1.0)  # its squares neither overflow nor underflow
+    squares = unit.square().sum(0) if weights is None else (weights.unsqueeze(1) * unit.square()).sum(0)
     # what is left of a constant column is rounding: it must not be blown up to length 1
-    floor = (torch.finfo(X.dtype).eps * X.abs().amax(0)) * X.shape[0] ** 0.5
-    length = squares.sqrt()
+    floor = (torch.finfo(X.dtype).eps * X.abs().amax(0)) * objective_scale(weights, len(X)) ** 0.5
+    length = largest * squares.sqrt()
     varies = length > 10 * floor
     A = torch.where(varies, A, 0.0)
     scale = torch.where(varies, length, 1.0)
