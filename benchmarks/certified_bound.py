@@ -17,8 +17,8 @@ from pathlib import Path
 import torch
 
 import sureprox as sp
-from sureprox.optimizers import Certified, CertifiedCheap
-from sureprox.optimizers.cheap import SHARE
+from sureprox.guarantee import Certified, CertifiedCheap
+from sureprox.guarantee.cheap import SHARE
 
 from _record import write_record
 

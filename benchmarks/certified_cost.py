@@ -15,8 +15,10 @@ import torch
 from torch import Tensor
 
 import sureprox as sp
-from sureprox.optimizers import FISTA, Certified, CertifiedCheap, Optimizer
-from sureprox.problems import LassoFamily, Problem
+from sureprox.guarantee import Certified, CertifiedCheap
+from sureprox.optimizers import FISTA, Optimizer
+from sureprox.problems import Problem
+from sureprox.sources import LassoFamily
 
 from _record import write_record
 

@@ -10,8 +10,9 @@ import torch
 
 import sureprox as sp
 from sureprox.demo import figure, race, row
-from sureprox.optimizers import FISTA, Certified
-from sureprox.problems import LassoFamily
+from sureprox.guarantee import Certified
+from sureprox.optimizers import FISTA
+from sureprox.sources import LassoFamily
 
 SCENARIOS = {"in distribution": 0.0, "start moved by +10": 10.0, "start moved by -100": -100.0}
 

@@ -15,8 +15,10 @@ import torch
 from torch import Tensor
 
 import sureprox as sp
-from sureprox.optimizers import FISTA, L2OPA, Certified, CertifiedCheap, GoMathL2O, Optimizer
-from sureprox.problems import LassoFamily, LogisticFamily, Problem
+from sureprox.guarantee import Certified, CertifiedCheap
+from sureprox.optimizers import FISTA, L2OPA, GoMathL2O, Optimizer
+from sureprox.problems import Problem
+from sureprox.sources import LassoFamily, LogisticFamily
 
 from _record import write_record
 

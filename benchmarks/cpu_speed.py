@@ -22,12 +22,14 @@ from typing import Any
 import torch
 
 import sureprox as sp
-from sureprox.backends import native_status
-from sureprox.backends.cpu import gradient
-from sureprox.backends.library import library
-from sureprox.optimizers import ISTA, Certified, Optimizer, Sure
+from sureprox.guarantee import Certified
+from sureprox.kernels import native_status
+from sureprox.kernels.runtime.library import library
+from sureprox.kernels.runtime.native import gradient
+from sureprox.optimizers import ISTA, Optimizer, Sure
 from sureprox.optimizers.base import State
-from sureprox.problems import LassoFamily, LeastSquares, Problem
+from sureprox.problems import LeastSquares, Problem
+from sureprox.sources import LassoFamily
 
 from _record import write_record
 

@@ -14,8 +14,8 @@ from matplotlib import pyplot as plt
 from sklearn.datasets import load_diabetes
 
 import sureprox as sp
-from sureprox.problems import patches
 from sureprox.report.style import BLUE, GREY, OTHERS, RED
+from sureprox.sources import patches
 from sureprox.training import curves
 
 ROOT = Path(__file__).parents[1]

@@ -13,12 +13,12 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from sureprox.backends.ahead import ahead
-from sureprox.backends.cuda_sure import COORDINATE, INSTANCE, NUMBERS, VECTORS, fused_sure, sure_step
-from sureprox.backends.judge import judge, track_steps
-from sureprox.backends.network import coordinate_network, fused
-from sureprox.backends.normal import normal_map
 from sureprox.evaluation.speed import copy_bandwidth
+from sureprox.kernels.certified.gpu import judge, track_steps
+from sureprox.kernels.network.gpu import coordinate_network, fused
+from sureprox.kernels.products.gpu_ahead import ahead
+from sureprox.kernels.products.gpu_gradient import normal_map
+from sureprox.kernels.sure.gpu import COORDINATE, INSTANCE, NUMBERS, VECTORS, fused_sure, sure_step
 from sureprox.optimizers import load
 
 CACHE = 200_000_000  # bytes of inputs that certainly exceed it

@@ -17,8 +17,8 @@ import torch
 from torch import Tensor
 
 from sureprox.optimizers import FISTA, Optimizer, Sure
-from sureprox.problems import LassoFamily, LassoMixture
-from sureprox.solve import iterate
+from sureprox.solve.solve import iterate
+from sureprox.sources import LassoFamily, LassoMixture
 from sureprox.training import StreamConfig, train
 from sureprox.training.goal import FLOOR, Goal, inner, log_gap, solved_problems
 from sureprox.training.stream_config import STREAMS

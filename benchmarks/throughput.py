@@ -28,8 +28,9 @@ from torch import Tensor
 import sureprox as sp
 from sureprox.evaluation.speed import FAST, wait
 from sureprox.optimizers import FISTA, Optimizer
-from sureprox.plan import plan
-from sureprox.problems import LassoFamily, Problem
+from sureprox.problems import Problem
+from sureprox.solve.plan import plan
+from sureprox.sources import LassoFamily
 
 from _record import write_record
 

@@ -11,7 +11,7 @@ import time
 
 import torch
 
-from sureprox.backends import Compiled, can_fuse, fused
+from sureprox.kernels import Compiled, can_fuse, fused
 from sureprox.optimizers import GoMathL2O
 from sureprox.training.captured import CapturedSegments
 from sureprox.training.config import preset

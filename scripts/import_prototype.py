@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from sureprox.errors import WeightsError
+from sureprox.base.errors import WeightsError
 from sureprox.optimizers import Sure, save
 
 LAYERS = {"lg": "lstm", "og": "out", "l1": "coordinate_lstm", "emb": "told", "lin": "inner", "out": "heads"}

@@ -21,7 +21,8 @@ from torch import Tensor
 import sureprox as sp
 from pretrain import install
 from sureprox.optimizers import LearnedOptimizer, read_card, save
-from sureprox.problems import Family, Problem
+from sureprox.problems import Problem
+from sureprox.sources import Family
 from sureprox.training.config import FAMILIES
 
 LOOKED_AT = tuple(range(20, 37, 4))  # iterations

@@ -8,9 +8,10 @@ import torch
 from torch import Tensor
 
 import sureprox as sp
+from sureprox.guarantee.guaranteed import GuaranteedState
 from sureprox.optimizers import FISTA, ISTA, L2ODM, L2OPA, Adam, GoMathL2O, LearnedOptimizer, Optimizer, RNNProp, State
-from sureprox.optimizers.guaranteed import GuaranteedState
-from sureprox.problems import LassoFamily, LogisticFamily, Problem
+from sureprox.problems import Problem
+from sureprox.sources import LassoFamily, LogisticFamily
 
 F64 = torch.float64
 FAMILIES = ("lasso", "logistic")

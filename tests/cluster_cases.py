@@ -4,7 +4,7 @@ import os
 import time
 from pathlib import Path
 
-from sureprox.cluster import report, unwanted
+from sureprox.base.cluster import report, unwanted
 
 
 def square(number: int) -> int:

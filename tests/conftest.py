@@ -37,7 +37,7 @@ GOLDEN = Path(__file__).resolve().parents[2] / "shared" / "golden"
 def pytest_configure(config: pytest.Config) -> None:
     """Build the kernels once, in the process that starts the others."""
     if not hasattr(config, "workerinput") and os.environ.get("SUREPROX_ENGINE") != "plain":
-        from sureprox.backends.library import library
+        from sureprox.kernels.runtime.library import library
 
         library(build=True)
 

@@ -4,10 +4,10 @@ from typing import Any
 
 import torch
 
-from sureprox.operations import Operations
+from sureprox.base.operations import Operations
 from sureprox.optimizers import FISTA, Optimizer
-from sureprox.plan import plan
 from sureprox.problems import Problem
+from sureprox.solve.plan import plan
 
 
 def kernels(problem: Problem, optimizer: Optimizer[Any] | None = None, certify: bool | str = False) -> Operations:

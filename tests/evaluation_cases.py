@@ -13,7 +13,8 @@ from sureprox.evaluation.datasets import Dataset, Instances, solved
 from sureprox.evaluation.figures import FIGURES, FigureSpec
 from sureprox.evaluation.records import CurveRecord, FigureRecord
 from sureprox.optimizers import ISTA, State
-from sureprox.problems import LassoFamily, Problem
+from sureprox.problems import Problem
+from sureprox.sources import LassoFamily
 
 CPU = torch.device("cpu")
 SMALL = LassoFamily(m=20, n=30, nonzeros=4)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 import sureprox as sp
+from sureprox.guarantee import Certified, CertifiedCheap
 from sureprox.optimizers import (
     FISTA,
     ISTA,
@@ -17,8 +18,6 @@ from sureprox.optimizers import (
     AdaLISTA,
     Adam,
     AdamHD,
-    Certified,
-    CertifiedCheap,
     GoMathL2O,
     GradientMap,
     LearnedOptimizer,

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import torch
 
-from sureprox.errors import SureproxError
+from sureprox.base.errors import SureproxError
 from sureprox.optimizers import Sure
-from sureprox.problems import LassoMixture
+from sureprox.sources import LassoMixture
 from sureprox.training import StreamConfig, train
 from sureprox.training.run import TrainingRun
 from sureprox.training.unrolled import UnrolledRun

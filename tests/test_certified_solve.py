@@ -10,7 +10,8 @@ import sureprox as sp
 from certified_cases import ADVERSARIES, Ball, Ridge, constant, random_weights
 from helpers import F64, normal, random_problem, refused
 from sureprox import Status
-from sureprox.optimizers import FISTA, ISTA, L2OPA, Adam, Certified, CertifiedCheap, Track
+from sureprox.guarantee import Certified, CertifiedCheap, Track
+from sureprox.optimizers import FISTA, ISTA, L2OPA, Adam
 from sureprox.problems import LeastSquares
 
 MODES = pytest.mark.parametrize("certify", [True, "cheap"])

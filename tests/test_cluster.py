@@ -10,7 +10,7 @@ import pytest
 
 from cluster_cases import square, square_or_die, wait_until_unwanted
 from helpers import refused
-from sureprox.cluster import WorkerLostError, connected, done_on, listening, map_on, report, unwanted
+from sureprox.base.cluster import WorkerLostError, connected, done_on, listening, map_on, report, unwanted
 
 pytestmark = pytest.mark.filterwarnings("default")
 
@@ -95,7 +95,7 @@ def answers_http(address, path):
 def test_nobody_else_can_use_a_local_cluster(monkeypatch):
     """No port on a network, no task without the certificate, no pages."""
     distributed = pytest.importorskip("distributed")
-    monkeypatch.setattr("sureprox.cluster.cores", lambda: 1)
+    monkeypatch.setattr("sureprox.base.cluster.cores", lambda: 1)
     before = listening_sockets()
     with connected("local") as client:
         assert list(map_on(client, abs, [-1, -2])) == [1, 2]

@@ -13,9 +13,10 @@ from rich.console import Console
 
 import sureprox as sp
 from sureprox import demo
-from sureprox.errors import InputError
+from sureprox.base.errors import InputError
 from sureprox.optimizers import FISTA, ISTA, GoMathL2O, State, weights
-from sureprox.problems import LassoFamily, Problem
+from sureprox.problems import Problem
+from sureprox.sources import LassoFamily
 
 FAMILY = LassoFamily(m=20, n=40, nonzeros=4)
 BATCH, MAX_ITER, SEED = 5, 120, 3

@@ -9,7 +9,7 @@ from helpers import normal, refused
 from optimizer_cases import calm
 from sureprox.optimizers import FISTA, ISTA, Sure
 from sureprox.problems import L1, LeastSquares, Logistic, Penalty, Smooth, WeightedL1
-from sureprox.solve import default_optimizer
+from sureprox.solve.solve import default_optimizer
 
 F32, F64 = torch.float32, torch.float64
 VARIANTS = {

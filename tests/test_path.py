@@ -7,12 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sureprox as sp
+from sureprox.guarantee.guaranteed import Track
 from sureprox.optimizers import FISTA
-from sureprox.optimizers.guaranteed import Track
-from sureprox.path import WIDEST, followed_path, has_short_path
 from sureprox.problems import L1, LeastSquares, Problem
 from sureprox.problems.forms import form_of
-from sureprox.solution import Status
+from sureprox.solve.solution import Status
+from sureprox.support.path import WIDEST, followed_path, has_short_path
 
 
 def problem(m=20, n=40, part=0.1, batch=3, seed=0, dtype=torch.float64, shared=False):
@@ -138,7 +138,7 @@ def test_a_neighbour_without_a_path_changes_nothing(dtype):
 def test_chunks(monkeypatch):
     given = problem(batch=5)
     whole = followed_path(given)
-    monkeypatch.setattr("sureprox.path.CHUNK", 2 * 40 * 40)
+    monkeypatch.setattr("sureprox.support.path.CHUNK", 2 * 40 * 40)
     torch.testing.assert_close(followed_path(given), whole, rtol=1e-12, atol=1e-12)
 
 

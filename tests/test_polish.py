@@ -10,10 +10,10 @@ import sureprox as sp
 from helpers import F64, normal, random_problem, with_ratio
 from polish_cases import EVERY, PROBLEMS
 from sureprox.optimizers import FISTA
-from sureprox.polish import ROUNDS, _even_parts, can_polish, polished
 from sureprox.problems import LeastSquares, Zero
 from sureprox.problems.forms import form_of
-from sureprox.stopping import StoppingRule
+from sureprox.solve.stopping import StoppingRule
+from sureprox.support.newton import ROUNDS, _even_parts, can_polish, polished
 
 FAST = FISTA(restart=True)
 
@@ -61,10 +61,10 @@ def supports(sizes, n=60):
 @pytest.mark.parametrize("room", [1, 2000, 10**9])
 def test_supports_of_all_sizes_beside_each_other(shared, room, monkeypatch):
     """Empty and larger than m: x itself. Each of the others solves the first linear system of the docstring."""
-    monkeypatch.setattr("sureprox.polish.ROUNDS", 1)
+    monkeypatch.setattr("sureprox.support.newton.ROUNDS", 1)
     problem = random_problem("lasso", batch=7, m=40, n=60, shared=shared)
     sizes = [3, 0, 40, 41, 12, 60, 1]
-    monkeypatch.setattr("sureprox.polish.CHUNK", room)
+    monkeypatch.setattr("sureprox.support.newton.CHUNK", room)
     found = point(problem, supports(sizes))
     for i, k in enumerate(sizes):
         if k in (0, 41, 60):
@@ -134,7 +134,7 @@ def test_as_on_a_gpu_instances_are_taken_as_they_come(problem, room, monkeypatch
     start = corrupted(sp.reference(problem, 1e-12).x, 2, 1, 0)
     start[0] = 1.0  # more coordinates than rows, in most of the problems: stays
     sorted_first = point(problem, start)
-    monkeypatch.setattr("sureprox.polish._sorted_parts", lambda width, m, _: _even_parts(width, m, room))
+    monkeypatch.setattr("sureprox.support.newton._sorted_parts", lambda width, m, _: _even_parts(width, m, room))
     torch.testing.assert_close(point(problem, start), sorted_first, rtol=1e-9, atol=1e-11)
 
 
@@ -146,9 +146,9 @@ def test_the_number_of_systems_is_bounded(most, monkeypatch):
         factored.append(len(matrix))
         return cholesky(matrix)
 
-    monkeypatch.setattr("sureprox.polish.ROUNDS", most)
+    monkeypatch.setattr("sureprox.support.newton.ROUNDS", most)
     monkeypatch.setattr(torch.linalg, "cholesky_ex", counted)
-    monkeypatch.setattr("sureprox.polish._sorted_parts", lambda width, *_: [(slice(None), int(width.max()))])
+    monkeypatch.setattr("sureprox.support.newton._sorted_parts", lambda width, *_: [(slice(None), int(width.max()))])
     problem = random_problem("lasso", batch=5, m=40, n=60, ratio=0.1)
     best = sp.reference(problem, 1e-13).x
     start = torch.cat([best[:2], corrupted(best, 3, 2, 1)[2:]])
@@ -216,7 +216,7 @@ def test_the_twin_of_a_column_in_the_support_stays_outside():
 
 def test_a_little_dependence_costs_no_digits(monkeypatch):
     """Columns that differ by 1e-5: G has a condition number of 1e10, and the residual is at rounding all the same."""
-    monkeypatch.setattr("sureprox.polish.ROUNDS", 1)
+    monkeypatch.setattr("sureprox.support.newton.ROUNDS", 1)
     A, b = normal(1, 40, 60), normal(1, 40, seed=1)
     A[:, :, 1] = A[:, :, 0] + 1e-5 * A[:, :, 1]
     x = torch.zeros(1, 60, dtype=F64)

@@ -10,13 +10,14 @@ from hypothesis import strategies as st
 import sureprox as sp
 from helpers import F64, autoregressive, normal, random_problem, with_ratio
 from polish_cases import EVERY
-from sureprox.optimizers import FISTA, Track
-from sureprox.path import followed_path
-from sureprox.polish import MEASURED, _width, polished
-from sureprox.problems import LassoFamily
-from sureprox.run import STALLED, Run
-from sureprox.solution import Status
-from sureprox.stopping import StoppingRule
+from sureprox.guarantee import Track
+from sureprox.optimizers import FISTA
+from sureprox.solve.loop import STALLED, Run
+from sureprox.solve.solution import Status
+from sureprox.solve.stopping import StoppingRule
+from sureprox.sources import LassoFamily
+from sureprox.support.newton import MEASURED, _width, polished
+from sureprox.support.path import followed_path
 
 FAST = FISTA(restart=True)
 
@@ -161,7 +162,7 @@ class Attempts:
 def test_attempts_in_vain_cost_no_more_than_the_iterations(check_every, monkeypatch):
     """But for the last second attempt, which is made on credit."""
     attempts = Attempts()
-    monkeypatch.setattr("sureprox.run.polished", attempts)
+    monkeypatch.setattr("sureprox.solve.loop.polished", attempts)
     problem = random_problem("lasso", batch=1, m=40, n=60, ratio=0.02)
     solution = sp.solve(problem, FAST, max_iter=2000, tol=1e-9, check_every=check_every)
     assert solution.converged.all()
@@ -177,7 +178,7 @@ def test_an_optimizer_alone_affords_less(monkeypatch):
     made = []
     for certify in (True, False):
         attempts = Attempts()
-        monkeypatch.setattr("sureprox.run.polished", attempts)
+        monkeypatch.setattr("sureprox.solve.loop.polished", attempts)
         problem = random_problem("lasso", batch=1, m=40, n=60, ratio=0.02)
         solution = sp.solve(problem, FAST, max_iter=100, tol=1e-13, check_every=1, certify=certify, polish=True)
         made.append(sum(attempts.costs(60)[:-1]))
@@ -187,7 +188,7 @@ def test_an_optimizer_alone_affords_less(monkeypatch):
 
 def test_signs_that_failed_are_not_tried_again(monkeypatch):
     attempts = Attempts()
-    monkeypatch.setattr("sureprox.run.polished", attempts)
+    monkeypatch.setattr("sureprox.solve.loop.polished", attempts)
     problem = random_problem("lasso", batch=1, m=90, n=60, ratio=0.3)
     solution = sp.solve(problem, FAST, max_iter=2000, tol=1e-13, check_every=5)
     assert int(solution.iterations[0]) >= 30
@@ -204,7 +205,7 @@ def test_a_second_attempt_follows_for_those_that_failed(monkeypatch):
             return torch.where(fails.unsqueeze(1), (1 + 1e-3) * x.double(), tried)
 
     attempts = Half(help=True)
-    monkeypatch.setattr("sureprox.run.polished", attempts)
+    monkeypatch.setattr("sureprox.solve.loop.polished", attempts)
     problem = random_problem("lasso", batch=8, m=40, n=60, ratio=0.3)
     solution = sp.solve(problem, FAST, check_every=20)
     assert solution.converged.all()
@@ -222,13 +223,13 @@ def test_what_cannot_be_computed_is_not_tried_twice(monkeypatch):
             return x.double()
 
     attempts = Stuck()
-    monkeypatch.setattr("sureprox.run.polished", attempts)
+    monkeypatch.setattr("sureprox.solve.loop.polished", attempts)
     sp.solve(random_problem("lasso", batch=2, m=40, n=60, ratio=0.3), FAST, max_iter=20, check_every=20)
     assert len(attempts.made) == 1
 
 
 def test_who_stalls_in_float32_is_tried_whatever_it_costs(monkeypatch):
-    monkeypatch.setattr("sureprox.polish.MEASURED", 10**6)
+    monkeypatch.setattr("sureprox.support.newton.MEASURED", 10**6)
     problem = random_problem("lasso", batch=4, m=40, n=60).to(dtype=torch.float32)
     solution = sp.solve(problem, FAST, tol=1e-10)
     plain = sp.solve(problem, FAST, tol=1e-10, polish=False)
@@ -242,7 +243,7 @@ def test_who_stalls_in_float32_is_tried_whatever_it_costs(monkeypatch):
 def test_the_run_in_float64_may_polish_too(monkeypatch):
     """Columns so alike that float32 does not find the signs."""
     attempts = Attempts(help=True)
-    monkeypatch.setattr("sureprox.run.polished", attempts)
+    monkeypatch.setattr("sureprox.solve.loop.polished", attempts)
     A, b = autoregressive(6, 30, 80, 0.9), normal(6, 30, seed=1)
     solution = sp.solve(with_ratio("lasso", A, b, 0.003).to(dtype=torch.float32), FAST, max_iter=20_000)
     assert solution.converged.all()
@@ -295,7 +296,7 @@ def test_what_fails_is_tried_once_more_at_the_last_iteration_too(monkeypatch):
     """Then all instances are done, but not all are solved."""
     tried = []
     monkeypatch.setattr(
-        "sureprox.run.polished", lambda problem, x, g, rows: tried.append(len(rows)) or 0.9 * x.double()
+        "sureprox.solve.loop.polished", lambda problem, x, g, rows: tried.append(len(rows)) or 0.9 * x.double()
     )
     problem = LassoFamily(m=20, n=60, nonzeros=4).sample(3, torch.Generator().manual_seed(3), torch.float64)
     solution = sp.solve(problem, FISTA(), max_iter=100, check_every=100, tol=1e-13)

@@ -6,8 +6,9 @@ import torch
 import sureprox as sp
 from certified_cases import random_weights
 from sureprox.optimizers import FISTA, L2OPA, GoMathL2O, Optimizer, Sure
-from sureprox.problems import LassoFamily, LogisticFamily, Problem
-from sureprox.solution import Solution
+from sureprox.problems import Problem
+from sureprox.solve.solution import Solution
+from sureprox.sources import LassoFamily, LogisticFamily
 
 FAMILIES = {
     "lasso": LassoFamily(m=50, n=100, nonzeros=10),

@@ -11,11 +11,12 @@ from torch import Tensor
 import sureprox as sp
 from helpers import F64, labels, lam_max, normal, random_problem, refused, relative_error, walk, with_ratio
 from sureprox import Status, fast
-from sureprox.backends import Accelerated
-from sureprox.optimizers import FISTA, ISTA, Adam, AdamHD, Certified, Track
+from sureprox.guarantee import Certified, Track
+from sureprox.kernels import Accelerated
+from sureprox.optimizers import FISTA, ISTA, Adam, AdamHD
 from sureprox.optimizers.base import State
 from sureprox.problems import L1, LeastSquares, Zero
-from sureprox.solve import _compiled, _prepared, default_optimizer
+from sureprox.solve.solve import _compiled, _prepared, default_optimizer
 
 KINDS = pytest.mark.parametrize("kind", ["lasso", "logistic"])
 FAST = FISTA(restart=True)

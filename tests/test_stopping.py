@@ -8,7 +8,7 @@ import sureprox as sp
 from helpers import F64, normal, random_problem
 from sureprox.optimizers import FISTA
 from sureprox.problems import L1, LeastSquares, Penalty, Problem, WeightedL1, Zero
-from sureprox.stopping import StoppingRule
+from sureprox.solve.stopping import StoppingRule
 
 
 class Plain(LeastSquares):

@@ -11,7 +11,8 @@ from torch import Tensor
 
 from sureprox.optimizers import LearnedOptimizer, Optimizer, State
 from sureprox.optimizers.kinds import build
-from sureprox.problems import LassoFamily, LeastSquares, LogisticFamily, Problem
+from sureprox.problems import LeastSquares, Problem
+from sureprox.sources import LassoFamily, LogisticFamily
 from sureprox.training import LayerwiseConfig, Recipe, TrainingConfig
 from sureprox.training.checkpoint import Checkpoint
 from sureprox.training.unrolled import UnrolledRun

@@ -9,14 +9,14 @@ from typing import Any
 
 from sureprox._loading import loading
 from sureprox._version import __version__
-from sureprox.errors import ConfigError, DataError, InputError, SureproxError, TrainingError, WeightsError
+from sureprox.base.errors import ConfigError, DataError, InputError, SureproxError, TrainingError, WeightsError
 
 with loading():
     from sureprox import optimizers, problems
     from sureprox.optimizers import load, pretrained, save
     from sureprox.problems import Penalty, Problem, Smooth, lasso, logistic
-    from sureprox.reference import Reference, reference
-    from sureprox.solve import Progress, Solution, Status, iterate, solve
+    from sureprox.solve.reference import Reference, reference
+    from sureprox.solve.solve import Progress, Solution, Status, iterate, solve
     from sureprox.training import train
 
 __all__ = [

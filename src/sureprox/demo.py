@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from sureprox.errors import InputError
-from sureprox.files import save_figure
+from sureprox.base.errors import InputError
+from sureprox.base.files import save_figure
 from sureprox.optimizers import FISTA, ISTA, Optimizer, load, pretrained
-from sureprox.problems import LassoFamily
-from sureprox.problems.families import Family
-from sureprox.reference import reference
-from sureprox.solve import Progress, Solution, Status, solve
+from sureprox.solve.reference import reference
+from sureprox.solve.solve import Progress, Solution, Status, solve
+from sureprox.sources import LassoFamily
+from sureprox.sources.families import Family
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -14,7 +14,7 @@ from helpers import F64, normal
 from sureprox.advice.external import externals
 from sureprox.advice.measure import Race
 from sureprox.advice.solvers import OutOfTimeError, suitable
-from sureprox.stopping import StoppingRule
+from sureprox.solve.stopping import StoppingRule
 
 NONE: list[str] = []
 

@@ -8,7 +8,7 @@ import sureprox as sp
 from helpers import F64, normal
 from sureprox.advice.familiarity import familiarity
 from sureprox.advice.features import features
-from sureprox.problems import LassoFamily, LassoMixture, LogisticFamily
+from sureprox.sources import LassoFamily, LassoMixture, LogisticFamily
 from sureprox.training.config import family_dict
 
 SMALL = LassoFamily(m=20, n=40, nonzeros=5)

@@ -14,9 +14,9 @@ from sureprox.audit.drawn_networks import Kind
 from sureprox.audit.models import Scenario, audit_model, growth, setting
 from sureprox.audit.result import TOLERANCE
 from sureprox.audit.text import words
-from sureprox.errors import WeightsError
+from sureprox.base.errors import WeightsError
 from sureprox.optimizers import L2OPA, GoMathL2O, weights
-from sureprox.problems import LassoFamily
+from sureprox.sources import LassoFamily
 
 FAMILY = LassoFamily(m=10, n=20, nonzeros=4)
 SCENARIOS = (Scenario(), Scenario(s=10.0), Scenario(t=-5.0))

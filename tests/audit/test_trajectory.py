@@ -9,7 +9,7 @@ import sureprox as sp
 from helpers import F64, normal, random_problem, refused
 from sureprox.audit import Pair, aligned, secant_constants, theorem6, theorem9
 from sureprox.optimizers import FISTA, ISTA, L2OPA, GoMathL2O
-from sureprox.reference import reference
+from sureprox.solve.reference import reference
 
 PROBLEM = random_problem("lasso", batch=3)
 START = normal(3, 12, seed=5)

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 import sureprox as sp
-from sureprox.backends import Compiled
+from sureprox.kernels import Compiled
 from sureprox.optimizers import ISTA, Sure
-from sureprox.problems import LogisticMixture
+from sureprox.sources import LogisticMixture
 from sureprox.training import Loss, train
 from sureprox.training.goal import solved_problems
 from sureprox.training.segment import meta_gradients

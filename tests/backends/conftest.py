@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from sureprox.backends import library
+from sureprox.kernels.runtime import library
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,7 @@
 #include <algorithm>
 using std::min;
 
-#include "ahead.cu"
+#include "products/ahead.cu"
 
 static struct {
     const float *A, *x, *before, *momentum, *b;

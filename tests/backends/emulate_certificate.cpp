@@ -3,7 +3,7 @@
 
 using std::copysign;
 
-#include "certificate.cu"
+#include "certificate/certificate.cu"
 
 static struct {
     const void *A, *b, *lam;

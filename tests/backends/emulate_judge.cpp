@@ -2,7 +2,7 @@
 #include "emulate.h"
 
 #define sqrtf std::sqrt
-#include "judge.cu"
+#include "certified/judge.cu"
 
 static void* const* given;
 static int sizes[2];

@@ -4,7 +4,7 @@
 
 static float sqrtf(double x) { return std::sqrt((float)x); }
 
-#include "largest.cu"
+#include "lipschitz/largest.cu"
 
 static struct {
     const float *A, *gram, *start;

@@ -13,7 +13,7 @@ static void multiply_add(double (&c)[2], double a, double b) {
         for (int k = 0; k < 4; ++k) c[e] += of[lane / 4 * 4 + k][0] * of[(2 * (lane % 4) + e) * 4 + k][1];
 }
 
-#include "lasso_polish.cu"
+#include "support/lasso_polish.cu"
 
 static struct {
     const float *A, *lam;

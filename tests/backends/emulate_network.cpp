@@ -17,7 +17,7 @@ static void mma(float& d0, float& d1, float& d2, float& d3, const unsigned (&a)[
     }
 }
 
-#include "network.cu"
+#include "network/network.cu"
 
 struct Arguments {
     bool backward;

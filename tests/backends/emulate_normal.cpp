@@ -4,7 +4,7 @@
 #include <algorithm>
 using std::min;
 
-#include "normal.cu"
+#include "products/normal.cu"
 
 static struct { const float *A, *x, *b; float *gradient, *value; int batch, m, n, R; } arguments;
 

@@ -3,7 +3,7 @@
 
 static float sqrtf(double x) { return std::sqrt((float)x); }
 
-#include "orthonormal.cu"
+#include "lipschitz/orthonormal.cu"
 
 static struct {
     const float *block, *scale, *earlier;

@@ -3,7 +3,7 @@
 
 using std::copysign, std::sqrt;
 
-#include "polish.cu"
+#include "support/polish.cu"
 
 static struct {
     const double *gram, *x, *g, *lam, *pull, *limit;

@@ -2,7 +2,7 @@
 #include "emulate.h"
 
 #define sqrtf std::sqrt
-#include "sure.cu"
+#include "sure/sure.cu"
 
 static void* const* given;
 static int sizes[2];

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import torch
 
-from sureprox.backends import cuda
-from sureprox.backends.krylov import MEMORY
+from sureprox.kernels.lipschitz.gpu_orthonormal import MEMORY
+from sureprox.kernels.runtime import cuda
 
 
 def emulated(file: str, macros: Mapping[str, int], directory: Path) -> ctypes.CDLL:
@@ -22,7 +22,16 @@ def emulated(file: str, macros: Mapping[str, int], directory: Path) -> ctypes.CD
         pytest.skip("needs g++ to run the kernel on the CPU")
     library = directory / "emulated.so"
     defines = [f"-D{name}={value}" for name, value in macros.items()]
-    command = [compiler, "-std=c++17", "-O1", "-shared", "-fPIC", *defines, f"-I{Path(cuda.__file__).parent}"]
+    command = [
+        compiler,
+        "-std=c++17",
+        "-O1",
+        "-shared",
+        "-fPIC",
+        *defines,
+        f"-I{Path(cuda.__file__).parents[1]}",
+        f"-I{Path(__file__).parent}",
+    ]
     made = subprocess.run(
         [*command, str(Path(__file__).parent / file), "-o", str(library)], capture_output=True, text=True, check=False
     )

@@ -5,14 +5,15 @@ import torch
 from emulation import emulated_for, emulated_gram_schmidt, pointer
 
 import sureprox as sp
-from sureprox.backends import cuda
-from sureprox.backends.ahead import ahead, builds, look, look_ahead
-from sureprox.backends.lanczos import block_lanczos
-from sureprox.backends.lanczos import builds as lanczos_builds
-from sureprox.operations import Operations
-from sureprox.optimizers import FISTA, Certified, GoMathL2O
-from sureprox.problems import LassoFamily
+from sureprox.base.operations import Operations
+from sureprox.guarantee import Certified
+from sureprox.kernels.lipschitz.gpu_krylov import block_lanczos
+from sureprox.kernels.lipschitz.gpu_krylov import builds as lanczos_builds
+from sureprox.kernels.products.gpu_ahead import ahead, builds, look, look_ahead
+from sureprox.kernels.runtime import cuda
+from sureprox.optimizers import FISTA, GoMathL2O
 from sureprox.problems.forms import form_of
+from sureprox.sources import LassoFamily
 
 
 @pytest.fixture(scope="module")

@@ -5,8 +5,8 @@ import torch
 from emulation import emulated_for, pointer, run
 
 import sureprox as sp
-from sureprox.backends import cuda
-from sureprox.backends.certificates import builds, launch_certificate
+from sureprox.kernels.certificate.gpu import builds, launch_certificate
+from sureprox.kernels.runtime import cuda
 from sureprox.problems import Problem
 from sureprox.problems.forms import form_of
 

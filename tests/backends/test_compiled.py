@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from sureprox.backends import Compiled, compiler_available
-from sureprox.backends.compiled import tensor_fields
+from sureprox.kernels import Compiled, compiler_available
+from sureprox.kernels.runtime.compiled import tensor_fields
 from sureprox.optimizers.base import observed_step
 from sureprox.training import train
 from training_cases import CPU, LASSO, bitwise, network, of_kind, small_config, timeless, weights_of

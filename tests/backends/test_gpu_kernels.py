@@ -6,24 +6,28 @@ import pytest
 import torch
 
 from engines import kernels
-from sureprox.backends import ahead as products
-from sureprox.backends import cuda, judge, normal
-from sureprox.backends.active_sets import active_set
-from sureprox.backends.ahead import ahead
-from sureprox.backends.cuda_sure import SureMove
-from sureprox.backends.krylov import gram_schmidt
-from sureprox.backends.lanczos import block_lanczos
-from sureprox.backends.largest import launch_largest
-from sureprox.backends.lasso_polish import points
-from sureprox.backends.normal import normal_map
-from sureprox.errors import InputError
-from sureprox.optimizers import FISTA, ISTA, Certified, load
-from sureprox.plan import _Plans, estimated_step, plan
-from sureprox.polish import Attempt, Candidates
-from sureprox.problems import LassoFamily, LogisticFamily, lasso
+from sureprox.base.errors import InputError
+from sureprox.guarantee import Certified
+from sureprox.kernels.certified import gpu as judge
+from sureprox.kernels.lipschitz.gpu_gram import launch_largest
+from sureprox.kernels.lipschitz.gpu_krylov import block_lanczos
+from sureprox.kernels.lipschitz.gpu_orthonormal import gram_schmidt
+from sureprox.kernels.products import gpu_ahead as products
+from sureprox.kernels.products import gpu_gradient as normal
+from sureprox.kernels.products.gpu_ahead import ahead
+from sureprox.kernels.products.gpu_gradient import normal_map
+from sureprox.kernels.runtime import cuda
+from sureprox.kernels.support.gpu_active_set import active_set
+from sureprox.kernels.support.gpu_polish import points
+from sureprox.kernels.sure.gpu import SureMove
+from sureprox.optimizers import FISTA, ISTA, load
+from sureprox.problems import lasso
 from sureprox.problems.stacked import Stacked
-from sureprox.reference import reference
-from sureprox.solve import solve
+from sureprox.solve.plan import _Plans, estimated_step, plan
+from sureprox.solve.reference import reference
+from sureprox.solve.solve import solve
+from sureprox.sources import LassoFamily, LogisticFamily
+from sureprox.support.newton import Attempt, Candidates
 
 pytestmark = [pytest.mark.cuda, pytest.mark.slow, pytest.mark.filterwarnings("ignore:TensorFloat32")]
 SIZES = [(1, 5, 4), (8, 250, 500), (300, 250, 500), (40, 64, 128), (9, 33, 1024), (70_000, 2, 8)]
@@ -249,7 +253,7 @@ def test_a_default_solve_runs_plain_while_kernels_are_built_and_with_them_afterw
     monkeypatch.setenv("SUREPROX_CACHE", str(tmp_path))
     monkeypatch.setattr(cuda, "_loaded", set())
     monkeypatch.setattr(cuda, "_builders", {})
-    monkeypatch.setattr("sureprox.plan._plans", _Plans(4))
+    monkeypatch.setattr("sureprox.solve.plan._plans", _Plans(4))
     cuda.kernel.cache_clear()
     problem = LassoFamily(m=60, n=120, nonzeros=12).sample(16, torch.Generator("cuda").manual_seed(0))
     first = solve(problem)

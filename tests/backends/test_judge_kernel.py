@@ -7,12 +7,16 @@ import pytest
 import torch
 from emulation import emulated
 
-from sureprox.backends import ahead, cuda, judge
-from sureprox.backends.gpu_operations import operations
-from sureprox.optimizers import FISTA, ISTA, Certified, Optimizer, Sure
-from sureprox.optimizers.guaranteed import is_check
-from sureprox.problems import LassoFamily, LogisticFamily, lasso
+from sureprox.guarantee import Certified
+from sureprox.guarantee.guaranteed import is_check
+from sureprox.kernels.certified import gpu as judge
+from sureprox.kernels.on_gpu import operations
+from sureprox.kernels.products import gpu_ahead as ahead
+from sureprox.kernels.runtime import cuda
+from sureprox.optimizers import FISTA, ISTA, Optimizer, Sure
+from sureprox.problems import lasso
 from sureprox.problems.forms import form_of
+from sureprox.sources import LassoFamily, LogisticFamily
 
 
 @pytest.fixture(scope="module")

@@ -4,11 +4,13 @@ import pytest
 import torch
 
 import sureprox as sp
-from sureprox.backends.gpu_operations import all_in_kernels, reads_the_problem
-from sureprox.backends.kept import taken_over
-from sureprox.operations import PLAIN, Operations
-from sureprox.optimizers import FISTA, Certified
-from sureprox.problems import L1, LassoFamily, LeastSquares, Problem
+from sureprox.base.operations import PLAIN, Operations
+from sureprox.guarantee import Certified
+from sureprox.kernels.on_gpu import all_in_kernels, reads_the_problem
+from sureprox.kernels.runtime.reuse import taken_over
+from sureprox.optimizers import FISTA
+from sureprox.problems import L1, LeastSquares, Problem
+from sureprox.sources import LassoFamily
 
 
 def problem(seed: int, batch: int = 3, dtype: torch.dtype = torch.float32) -> Problem:

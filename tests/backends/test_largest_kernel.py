@@ -4,8 +4,8 @@ import pytest
 import torch
 from emulation import emulated_for, pointer, run
 
-from sureprox.backends import cuda
-from sureprox.backends.largest import LONGEST, builds, launch_largest, shared_memory, threads
+from sureprox.kernels.lipschitz.gpu_gram import LONGEST, builds, launch_largest, shared_memory, threads
+from sureprox.kernels.runtime import cuda
 from sureprox.problems import lasso
 from sureprox.problems.forms import form_of
 from sureprox.problems.spectrum import SAFETY
@@ -81,7 +81,7 @@ def test_how_much_48_steps_leave(on_cpu, made, shortfall):
 def test_each_instance_alone(on_cpu, monkeypatch):
     A = drawn(5, 20, 30)
     whole = launch_largest(A)
-    monkeypatch.setattr("sureprox.backends.largest.ROOM", 2 * 20 * 20)  # two at a time
+    monkeypatch.setattr("sureprox.kernels.lipschitz.gpu_gram.ROOM", 2 * 20 * 20)  # two at a time
     assert torch.equal(launch_largest(A), whole)
 
 

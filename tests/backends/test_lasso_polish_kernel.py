@@ -7,9 +7,9 @@ import torch
 from emulation import emulated_for, pointer, run
 
 import sureprox as sp
-from sureprox.backends import cuda
-from sureprox.backends.lasso_polish import PIECES, SIDE, launch_polish, points, shared_memory
-from sureprox.polish import Attempt, widths
+from sureprox.kernels.runtime import cuda
+from sureprox.kernels.support.gpu_polish import PIECES, SIDE, launch_polish, points, shared_memory
+from sureprox.support.newton import Attempt, widths
 
 
 @pytest.fixture(scope="module")
@@ -99,8 +99,8 @@ def test_more_room_than_needed_changes_nothing(on_cpu):
 
 
 def test_a_support_that_is_right_takes_one_round(on_cpu, monkeypatch):
-    monkeypatch.setattr("sureprox.backends.lasso_polish.ROUNDS", 1)
-    monkeypatch.setattr("sureprox.polish.ROUNDS", 1)
+    monkeypatch.setattr("sureprox.kernels.support.gpu_polish.ROUNDS", 1)
+    monkeypatch.setattr("sureprox.support.newton.ROUNDS", 1)
     exact = attempt(40, 60, 0.1, seed=6, rows=[1], spoiled=0, flipped=0)
     x = 1.001 * exact.x
     g = exact.problem.to(dtype=torch.float64).select(exact.rows).grad(x)
@@ -140,7 +140,7 @@ def test_supports_too_large_for_it_are_left_to_others(on_cpu, monkeypatch):
     x = given.x.clone()
     x[1, :150] = 1.0
     given = Attempt(given.problem, x, given.problem.to(dtype=torch.float64).grad(x), given.rows)
-    monkeypatch.setattr("sureprox.backends.lasso_polish.sizes", lambda device: [4, 7])
+    monkeypatch.setattr("sureprox.kernels.support.gpu_polish.sizes", lambda device: [4, 7])
     found = points(given)
     assert int(widths((x != 0).sum(1), 250, 300)[1]) >= 7 * SIDE
     assert torch.equal(found[1], given.plain()[1])

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from sureprox.backends import launching
+from sureprox.kernels.runtime import launch as launching
 
 
 @pytest.fixture

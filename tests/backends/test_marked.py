@@ -2,10 +2,10 @@
 
 import torch
 
-from sureprox.backends.accelerated import _mark
-from sureprox.backends.structure import structure, tensors
+from sureprox.kernels.runtime.replay import _mark
+from sureprox.kernels.runtime.structure import structure, tensors
 from sureprox.optimizers import GoMathL2O, Sure
-from sureprox.problems import LassoFamily
+from sureprox.sources import LassoFamily
 
 
 def marked(value: torch.Tensor) -> set[int]:

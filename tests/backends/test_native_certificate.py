@@ -5,7 +5,7 @@ import torch
 
 import sureprox as sp
 from engines import kernels
-from sureprox.backends import cpu_certificate
+from sureprox.kernels.certificate import cpu as cpu_certificate
 from sureprox.problems import Problem
 from sureprox.problems.problem import Certificate
 

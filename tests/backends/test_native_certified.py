@@ -6,11 +6,12 @@ import pytest
 import torch
 
 from engines import kernels, walked
-from sureprox.backends import cpu_certified
-from sureprox.optimizers import FISTA, ISTA, Certified, CertifiedCheap, GoMathL2O, Optimizer, Sure
-from sureprox.optimizers.guaranteed import TRACKS, Track, is_check
-from sureprox.problems import LassoFamily, LogisticFamily
+from sureprox.guarantee import Certified, CertifiedCheap
+from sureprox.guarantee.guaranteed import TRACKS, Track, is_check
+from sureprox.kernels.certified import cpu as cpu_certified
+from sureprox.optimizers import FISTA, ISTA, GoMathL2O, Optimizer, Sure
 from sureprox.problems.stacked import Points, Stacked
+from sureprox.sources import LassoFamily, LogisticFamily
 
 pytestmark = pytest.mark.usefixtures("native")
 

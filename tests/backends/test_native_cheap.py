@@ -6,12 +6,14 @@ import pytest
 import torch
 
 from engines import kernels, walked
-from sureprox.backends import cpu, cpu_certified
-from sureprox.optimizers import FISTA, ISTA, CertifiedCheap, GoMathL2O, Sure
+from sureprox.guarantee import CertifiedCheap
+from sureprox.guarantee.cheap import SHARE
+from sureprox.kernels.certified import cpu as cpu_certified
+from sureprox.kernels.runtime import native as cpu
+from sureprox.optimizers import FISTA, ISTA, GoMathL2O, Sure
 from sureprox.optimizers.base import Seen
-from sureprox.optimizers.cheap import SHARE
-from sureprox.problems import LassoFamily, LogisticFamily
 from sureprox.problems.stacked import Points, Stacked
+from sureprox.sources import LassoFamily, LogisticFamily
 
 pytestmark = pytest.mark.usefixtures("native")
 

@@ -7,10 +7,11 @@ import sys
 import pytest
 import torch
 
-from sureprox.backends import library, native_status
-from sureprox.backends.cpu import WORTH_COMPILING, suits
+from sureprox.kernels import native_status
+from sureprox.kernels.runtime import library
+from sureprox.kernels.runtime.native import WORTH_COMPILING, suits
 from sureprox.optimizers import GoMathL2O
-from sureprox.problems import LassoFamily
+from sureprox.sources import LassoFamily
 
 STEP = """
 import torch, sureprox as sp

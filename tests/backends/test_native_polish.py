@@ -7,8 +7,8 @@ import torch
 
 import sureprox as sp
 from engines import kernels
-from sureprox.backends import cpu_polish
-from sureprox.polish import Attempt
+from sureprox.kernels.support import cpu as cpu_polish
+from sureprox.support.newton import Attempt
 
 pytestmark = pytest.mark.usefixtures("native")
 

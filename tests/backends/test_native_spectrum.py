@@ -5,11 +5,11 @@ import torch
 
 from engines import kernels
 from helpers import F64, autoregressive, normal
-from sureprox.backends import cpu_krylov
-from sureprox.backends.cpu_krylov import AFAR, largest_eigenvalue
+from sureprox.kernels.lipschitz import cpu as cpu_krylov
+from sureprox.kernels.lipschitz.cpu import AFAR, largest_eigenvalue
 from sureprox.problems import lasso
 from sureprox.problems.linear import LinearMap
-from sureprox.solve import solve
+from sureprox.solve.solve import solve
 
 pytestmark = pytest.mark.usefixtures("native")
 

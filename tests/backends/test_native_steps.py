@@ -10,10 +10,13 @@ from torch import Tensor
 import sureprox as sp
 from engines import kernels, walked
 from helpers import normal, random_problem
-from sureprox.backends import cpu, cpu_sure
-from sureprox.operations import PLAIN
-from sureprox.optimizers import FISTA, L2ODM, L2OPA, Certified, GoMathL2O, RNNProp, Sure
-from sureprox.problems import L1, LassoFamily, LeastSquares, Problem, Zero
+from sureprox.base.operations import PLAIN
+from sureprox.guarantee import Certified
+from sureprox.kernels.runtime import native as cpu
+from sureprox.kernels.sure import cpu as cpu_sure
+from sureprox.optimizers import FISTA, L2ODM, L2OPA, GoMathL2O, RNNProp, Sure
+from sureprox.problems import L1, LeastSquares, Problem, Zero
+from sureprox.sources import LassoFamily
 
 pytestmark = pytest.mark.usefixtures("native")
 

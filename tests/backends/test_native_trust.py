@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from sureprox import private
-from sureprox.backends import compiling, library, loading, native_status
+from sureprox.base import private
+from sureprox.kernels import native_status
+from sureprox.kernels.runtime import compiling, library, loading
 
 
 @pytest.fixture

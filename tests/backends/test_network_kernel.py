@@ -4,7 +4,7 @@ import pytest
 import torch
 from emulation import emulated, pointer
 
-from sureprox.backends.network import architecture
+from sureprox.kernels.network.gpu import architecture
 from sureprox.optimizers import L2ODM, L2OPA, GoMathL2O, RNNProp
 
 NETWORKS = {"go-math-l2o": GoMathL2O, "l2o-pa": L2OPA, "l2o-dm": L2ODM, "rnnprop": RNNProp}

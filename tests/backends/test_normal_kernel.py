@@ -6,8 +6,9 @@ import pytest
 import torch
 from emulation import emulated_for, pointer
 
-from sureprox.backends import cuda, normal
-from sureprox.backends.normal import normal_map
+from sureprox.kernels.products import gpu_gradient as normal
+from sureprox.kernels.products.gpu_gradient import normal_map
+from sureprox.kernels.runtime import cuda
 from sureprox.problems import L1, LeastSquares, Problem
 from sureprox.problems.forms import form_of
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from emulation import emulated_gram_schmidt
 
-from sureprox.backends.krylov import launched
+from sureprox.kernels.lipschitz.gpu_orthonormal import launched
 from sureprox.problems import spectrum
 from sureprox.problems.spectrum import largest_eigenvalue, orthonormal
 

@@ -4,9 +4,9 @@ import pytest
 import torch
 from emulation import emulated, pointer, run
 
-from sureprox.backends import cuda
-from sureprox.backends.active_sets import WIDEST, active_set, launch_active_set, shared_memory
-from sureprox.polish import SLACK, Candidates
+from sureprox.kernels.runtime import cuda
+from sureprox.kernels.support.gpu_active_set import WIDEST, active_set, launch_active_set, shared_memory
+from sureprox.support.newton import SLACK, Candidates
 
 
 @pytest.fixture(scope="module")
@@ -75,5 +75,5 @@ def test_it_fits_into_shared_memory():
 
 def test_too_many_candidates_go_the_plain_way(on_cpu, monkeypatch):
     given = drawn(2, 60, 20, seed=3)
-    monkeypatch.setattr("sureprox.backends.active_sets.WIDEST", 19)
+    monkeypatch.setattr("sureprox.kernels.support.gpu_active_set.WIDEST", 19)
     assert torch.equal(active_set(given), given.active_set())

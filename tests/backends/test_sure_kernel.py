@@ -8,15 +8,18 @@ import torch
 from emulation import emulated_for
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from sureprox.backends import cuda, cuda_sure
-from sureprox.backends.accelerated import copy_over, shortcuts
-from sureprox.backends.cuda_sure import SureMove, builds
-from sureprox.backends.structure import bare, structure, tensors
-from sureprox.operations import Operations
-from sureprox.optimizers import Certified, GoMathL2O, Sure
+from sureprox.base.operations import Operations
+from sureprox.guarantee import Certified
+from sureprox.kernels.runtime import cuda
+from sureprox.kernels.runtime.replay import copy_over, shortcuts
+from sureprox.kernels.runtime.structure import bare, structure, tensors
+from sureprox.kernels.sure import gpu as cuda_sure
+from sureprox.kernels.sure.gpu import SureMove, builds
+from sureprox.optimizers import GoMathL2O, Sure
 from sureprox.optimizers.base import Seen, stepped
-from sureprox.problems import LassoFamily, LogisticFamily, Problem, WeightedL1, lasso
+from sureprox.problems import Problem, WeightedL1, lasso
 from sureprox.problems.forms import form_of
+from sureprox.sources import LassoFamily, LogisticFamily
 
 
 @pytest.fixture(scope="module")

@@ -9,11 +9,11 @@ import pytest
 import torch
 
 import sureprox as sp
-from sureprox.backends import threads
-from sureprox.operations import PLAIN
+from sureprox.base.operations import PLAIN
+from sureprox.kernels.runtime import threads
 from sureprox.optimizers import FISTA, ISTA
-from sureprox.problems import LassoFamily
 from sureprox.problems.forms import form_of
+from sureprox.sources import LassoFamily
 
 START = """
 import os, time, torch, sureprox as sp

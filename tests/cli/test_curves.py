@@ -7,7 +7,7 @@ from pathlib import Path
 import matplotlib.image
 import pytest
 
-from sureprox.errors import InputError
+from sureprox.base.errors import InputError
 from sureprox.training.curves import draw, running_median, title
 
 

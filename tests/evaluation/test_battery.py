@@ -16,8 +16,8 @@ from sureprox.evaluation.battery_kinds import KINDS, Kind, LassoDesign, Logistic
 from sureprox.evaluation.battery_records import KindRecord, read_records, write_records
 from sureprox.evaluation.datasets import solved
 from sureprox.optimizers import FISTA, L2OPA, GoMathL2O, Optimizer, Sure
-from sureprox.problems.designs import autoregressive, lasso_lam_max, logistic_lam_max, normal
 from sureprox.report.battery import compact, draw_profile, markdown, profile, slower, speedup, summaries
+from sureprox.sources.designs import autoregressive, lasso_lam_max, logistic_lam_max, normal
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 SMALL = Kind("small", "lasso", True, LassoDesign(m=20, n=30, nonzeros=4))

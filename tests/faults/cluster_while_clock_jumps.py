@@ -14,9 +14,9 @@ time.time = lambda: true() + offset[0]  # before Dask takes its own reference, s
 
 import distributed
 
-from sureprox import tasks
-from sureprox.cluster import map_on
-from sureprox.errors import SureproxError
+from sureprox.base import tasks
+from sureprox.base.cluster import map_on
+from sureprox.base.errors import SureproxError
 
 COUNT = 20
 

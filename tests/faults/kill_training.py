@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from sureprox.optimizers import LearnedOptimizer, Sure
-from sureprox.problems import LassoMixture
+from sureprox.sources import LassoMixture
 from sureprox.training import Recipe, StreamConfig, read_log, train
 from training_cases import LASSO, bitwise, layerwise_config, left_behind, network, small_config, timeless
 

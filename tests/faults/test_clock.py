@@ -86,7 +86,7 @@ def test_a_model_trained_anew_is_read_anew_whatever_its_date(tmp_path):
 
 
 def test_models_that_solve_keeps_are_bounded(tmp_path):
-    from sureprox.solve import LOADED, _loaded
+    from sureprox.solve.solve import LOADED, _loaded
 
     problem = sp.lasso(torch.eye(4)[None], torch.ones(1, 4), 0.1)
     for number in range(LOADED + 5):

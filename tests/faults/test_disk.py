@@ -15,10 +15,10 @@ import sureprox as sp
 from evaluation_cases import falling, made_up_figure
 from helpers import refused
 from report_cases import made_up_kind
-from sureprox.errors import FileError
+from sureprox.base.errors import FileError
+from sureprox.base.files import remove_scratch, write_atomically, write_together
 from sureprox.evaluation.battery_records import write_records
 from sureprox.evaluation.record_files import write_figure
-from sureprox.files import remove_scratch, write_atomically, write_together
 from sureprox.optimizers import save
 from sureprox.training import read_log, train
 from training_cases import LASSO, bitwise, network, small_config, timeless, weights_of

@@ -13,8 +13,9 @@ import pytest
 
 from cluster_cases import out_of_time, square
 from helpers import refused
-from sureprox import SureproxError, tasks
-from sureprox.cluster import done_on, map_on
+from sureprox import SureproxError
+from sureprox.base import tasks
+from sureprox.base.cluster import done_on, map_on
 
 pytestmark = pytest.mark.filterwarnings("default")
 distributed = pytest.importorskip("distributed")

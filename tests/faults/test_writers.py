@@ -12,8 +12,8 @@ import pytest
 
 import sureprox as sp
 from helpers import refused
-from sureprox.errors import FileError
-from sureprox.files import MOVING, locked, write_atomically, write_together
+from sureprox.base.errors import FileError
+from sureprox.base.files import MOVING, locked, write_atomically, write_together
 from sureprox.optimizers import read_card, save
 from training_cases import bitwise, network, weights_of
 
@@ -190,7 +190,7 @@ def test_two_writers_of_a_pair_do_not_mix_it(tmp_path, monkeypatch):
 def test_a_directory_locked_by_somebody_else_is_one_line(tmp_path, monkeypatch):
     import fcntl
 
-    monkeypatch.setattr("sureprox.files.MOVING", 0.05)
+    monkeypatch.setattr("sureprox.base.files.MOVING", 0.05)
     held = os.open(tmp_path, os.O_RDONLY)
     try:
         fcntl.flock(held, fcntl.LOCK_EX)

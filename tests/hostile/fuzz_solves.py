@@ -30,7 +30,7 @@ from random_problems import Batch, random_batch
 from sureprox.fast import plain_steps
 
 import sureprox as sp
-from sureprox.backends import native_status
+from sureprox.kernels import native_status
 
 SEED = 19
 DOUBLE = float(np.finfo(np.float64).eps)

@@ -21,8 +21,8 @@ from sureprox.evaluation.datasets import _kept
 from sureprox.evaluation.record_files import read_curve, read_figure, read_tuning, write_curve, write_tuning
 from sureprox.evaluation.records import TuningRecord
 from sureprox.optimizers import from_released, read_card
-from sureprox.problem_files import read_problem
 from sureprox.report.page import gather, page
+from sureprox.sources.problem_files import read_problem
 from sureprox.training import Recipe, TrainingConfig, read_recipe, train
 from sureprox.training.config import card_family
 from sureprox.training.curves import draw

@@ -14,13 +14,13 @@ import torch
 
 import sureprox as sp
 from helpers import refused
-from sureprox.errors import LONGEST, SureproxError, one_line
+from sureprox.base.errors import LONGEST, SureproxError, one_line
+from sureprox.base.files import parse_json
 from sureprox.evaluation.datasets import _kept
 from sureprox.evaluation.record_files import read_curve, read_tuning
-from sureprox.files import parse_json
 from sureprox.optimizers import from_released, save, weights
 from sureprox.optimizers.kinds import MOST_WEIGHTS, build
-from sureprox.problem_files import read_problem
+from sureprox.sources.problem_files import read_problem
 from sureprox.training import TrainingConfig, read_log, read_recipe, train
 from sureprox.training.config import card_family
 from sureprox.training.curves import draw

@@ -5,7 +5,7 @@ import torch
 from cases import LAM, RESTARTED, problems
 
 import sureprox as sp
-from sureprox import files
+from sureprox.base import files
 
 
 def bad():

@@ -25,10 +25,11 @@ from certified_cases import (
     watched,
 )
 from helpers import F64, normal, random_problem
-from sureprox.optimizers import FISTA, ISTA, L2OPA, Certified, CertifiedCheap, GoMathL2O, Track
-from sureprox.optimizers.certified import NOW, ORIGIN
-from sureprox.optimizers.cheap import SHARE
-from sureprox.optimizers.guaranteed import TRACKS
+from sureprox.guarantee import Certified, CertifiedCheap, Track
+from sureprox.guarantee.certified import NOW, ORIGIN
+from sureprox.guarantee.cheap import SHARE
+from sureprox.guarantee.guaranteed import TRACKS
+from sureprox.optimizers import FISTA, ISTA, L2OPA, GoMathL2O
 from sureprox.problems.linear import LinearMap
 
 BATCH = 8

@@ -7,7 +7,7 @@ import sureprox as sp
 from helpers import F64, normal, random_problem, refused, relative_error, walk
 from sureprox.optimizers import FISTA, ISTA, Adam, AdamHD
 from sureprox.optimizers.base import resolve_step_size
-from sureprox.problems import LassoFamily
+from sureprox.sources import LassoFamily
 
 OPTIMIZERS = {
     "ista": ISTA(),

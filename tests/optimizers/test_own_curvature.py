@@ -7,8 +7,9 @@ from torch import Tensor
 import sureprox as sp
 from certified_cases import ADVERSARIES
 from helpers import F64, normal
-from sureprox.optimizers import FISTA, ISTA, Certified, CertifiedCheap
-from sureprox.optimizers.tracks import FALL, JUMP, adapted
+from sureprox.guarantee import Certified, CertifiedCheap
+from sureprox.guarantee.tracks import FALL, JUMP, adapted
+from sureprox.optimizers import FISTA, ISTA
 from sureprox.problems import L1
 
 

@@ -12,8 +12,9 @@ from helpers import autoregressive, normal, random_problem, refused, with_ratio
 from optimizer_cases import calm, gap, path, small_problem, start_point, states
 from sureprox.optimizers import FISTA, Sure, sure
 from sureprox.optimizers.base import observed_step
-from sureprox.problems import LassoFamily, Penalty, Problem, Zero
+from sureprox.problems import Penalty, Problem, Zero
 from sureprox.problems.smooth import LeastSquares
+from sureprox.sources import LassoFamily
 
 F64 = torch.float64
 RESEARCH = Path(__file__).resolve().parents[3] / "shared" / "research"

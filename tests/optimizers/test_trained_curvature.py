@@ -6,8 +6,9 @@ import torch
 import sureprox as sp
 from helpers import refused
 from optimizer_cases import calm
-from sureprox.optimizers import L2OPA, Certified, GoMathL2O
-from sureprox.problems import LogisticFamily
+from sureprox.guarantee import Certified
+from sureprox.optimizers import L2OPA, GoMathL2O
+from sureprox.sources import LogisticFamily
 
 
 def problems(batch=3):

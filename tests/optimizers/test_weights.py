@@ -15,7 +15,7 @@ from safetensors.torch import save as write_tensors
 import sureprox as sp
 from helpers import refused
 from optimizer_cases import F64, M, calm, gap, path, seeded, small_problem, start_point
-from sureprox.files import write_atomically
+from sureprox.base.files import write_atomically
 from sureprox.optimizers import L2ODM, L2OPA, AdaLISTA, GoMathL2O, RNNProp, from_released, read_card, weights
 
 MODELS = {

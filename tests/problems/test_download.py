@@ -16,8 +16,8 @@ import pytest
 
 from helpers import refused
 from sureprox import DataError
-from sureprox.problems import download
-from sureprox.problems.download import DataFile, cache_directory, downloaded, local_copy
+from sureprox.sources import download
+from sureprox.sources.download import DataFile, cache_directory, downloaded, local_copy
 
 CONTENT = bytes(range(256)) * 1000
 FILE = DataFile("some.data", hashlib.sha256(CONTENT).hexdigest())

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from helpers import F64, refused
-from sureprox.problems import LassoFamily, LogisticFamily
 from sureprox.problems.problem import Problem
+from sureprox.sources import LassoFamily, LogisticFamily
 
 
 def seeded(seed: int = 0) -> torch.Generator:

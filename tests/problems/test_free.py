@@ -8,7 +8,7 @@ from helpers import F64, normal
 from sureprox.optimizers import FISTA
 from sureprox.problems import L1, LeastSquares, Logistic, Problem, WeightedL1, WeightedLeastSquares, Zero
 from sureprox.problems.free import free_gap, has_free_gap
-from sureprox.stopping import StoppingRule
+from sureprox.solve.stopping import StoppingRule
 
 B, M, N = 3, 20, 8
 KINDS = ("least squares", "shared", "weighted", "logistic", "logistic with weights")

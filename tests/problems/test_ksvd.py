@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from sklearn.linear_model import orthogonal_mp
 
 from helpers import F64, normal, refused
-from sureprox.problems import ksvd as module
-from sureprox.problems.ksvd import KSVD, ksvd
-from sureprox.problems.omp import _outside, omp
+from sureprox.sources import ksvd as module
+from sureprox.sources.ksvd import KSVD, ksvd
+from sureprox.sources.omp import _outside, omp
 
 
 def seeded(seed: int = 0) -> torch.Generator:

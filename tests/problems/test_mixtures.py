@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from helpers import lam_max, refused
-from sureprox.problems import LassoMixture, LogisticMixture
+from sureprox.sources import LassoMixture, LogisticMixture
 
 SMALL = {"lasso": LassoMixture(m=24, n=30), "logistic": LogisticMixture(m=40, n=12)}
 both = pytest.mark.parametrize("name", list(SMALL))

@@ -15,9 +15,9 @@ from sklearn.preprocessing import StandardScaler
 import sureprox as sp
 from helpers import F64, normal, refused
 from sureprox import DataError
-from sureprox.problems import RealData, ionosphere, patches, real, spambase
-from sureprox.problems.photographs import photograph_patches, prepared
-from sureprox.problems.tables import Table, parse, standardised
+from sureprox.sources import RealData, ionosphere, patches, real, spambase
+from sureprox.sources.photographs import photograph_patches, prepared
+from sureprox.sources.tables import Table, parse, standardised
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 SMALL = Table("small.data", rows=3, features=2, labels={"b": 0.0, "g": 1.0})

@@ -9,9 +9,9 @@ from sureprox.fast import plain_steps
 import sureprox as sp
 from helpers import F64, normal, random_problem
 from sureprox.optimizers import FISTA
-from sureprox.polish import can_polish
 from sureprox.problems import L1, LeastSquares, Logistic, WeightedL1, Zero
 from sureprox.problems.smooth import LinearModel, Quadratic
+from sureprox.support.newton import can_polish
 
 
 class ElasticNet(L1):

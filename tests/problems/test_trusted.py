@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from sureprox.errors import InputError
+from sureprox.base.errors import InputError
 from sureprox.problems import checks
 
 

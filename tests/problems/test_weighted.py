@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 import sureprox as sp
 from helpers import F64, labels, normal, refused
-from sureprox.optimizers import FISTA, Certified
+from sureprox.guarantee import Certified
+from sureprox.optimizers import FISTA
 from sureprox.problems import L1, LeastSquares, Logistic, Problem, WeightedL1, WeightedLeastSquares
 from sureprox.problems.stacked import Points, Stacked
 

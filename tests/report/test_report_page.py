@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from evaluation_cases import falling, growing, made_up_figure
 from report_cases import EVIL, Page, made_up_kind, write_all, write_battery, write_figures, write_log
-from sureprox.errors import InputError
+from sureprox.base.errors import InputError
 from sureprox.evaluation.battery_records import KindRecord
 from sureprox.evaluation.records import RecordError
 from sureprox.report.battery import profile

@@ -10,7 +10,7 @@ import sureprox as sp
 from helpers import refused
 from sureprox.optimizers import FISTA
 from sureprox.optimizers.kinds import KINDS
-from sureprox.problems import LassoFamily, LogisticFamily
+from sureprox.sources import LassoFamily, LogisticFamily
 from sureprox.training import (
     LayerwiseConfig,
     Loss,

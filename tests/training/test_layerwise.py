@@ -5,7 +5,7 @@ import torch
 
 from helpers import lam_max, relative_error
 from sureprox.optimizers import FISTA
-from sureprox.solve import solve
+from sureprox.solve.solve import solve
 from sureprox.training import Recipe, train
 from sureprox.training.layerwise import LayerwiseRun
 from training_cases import CPU, LASSO, bitwise, changed, layerwise_config, network, of_kind, weights_of

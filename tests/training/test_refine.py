@@ -7,7 +7,7 @@ import torch
 
 import refine
 from sureprox.optimizers import GoMathL2O
-from sureprox.problems import LassoFamily
+from sureprox.sources import LassoFamily
 
 FAMILY = LassoFamily(m=20, n=40, nonzeros=4)
 

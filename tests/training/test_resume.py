@@ -13,7 +13,7 @@ import torch
 
 import sureprox as sp
 from helpers import refused
-from sureprox.files import LOCK
+from sureprox.base.files import LOCK
 from sureprox.training import Recipe, read_log, train
 from sureprox.training.checkpoint import Checkpoint
 from sureprox.training.layerwise import LayerwiseRun

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from helpers import refused
-from sureprox.errors import ConfigError, InputError
+from sureprox.base.errors import ConfigError, InputError
 from sureprox.training import Choice, Range, Recipe, default_space, preset, read_recipe, recipe_text, search, train
 from sureprox.training.jobs import Ending, Job, drawn
 from sureprox.training.space import applied, check_space, read_space, values_of

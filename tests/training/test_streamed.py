@@ -9,7 +9,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import sureprox as sp
 from helpers import refused
 from sureprox.optimizers import Sure
-from sureprox.problems import LassoMixture, LogisticMixture, Problem, Zero
+from sureprox.problems import Problem, Zero
+from sureprox.sources import LassoMixture, LogisticMixture
 from sureprox.training import StreamConfig, preset, train
 from sureprox.training.goal import inner, log_gap, solved_problems
 from sureprox.training.run import TrainingRun

@@ -14,7 +14,7 @@ import torch
 
 import sureprox as sp
 from helpers import refused
-from sureprox.errors import ConfigError, SureproxError
+from sureprox.base.errors import ConfigError, SureproxError
 from sureprox.training import Recipe, paper_settings, preset, read_log, settings, sweep, train, with_seeds
 from sureprox.training.jobs import drawn
 from training_cases import LASSO, bitwise, network, of_kind, small_config, timeless, weights_of

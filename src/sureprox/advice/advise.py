@@ -9,7 +9,7 @@ from sureprox.advice.familiarity import Familiarity, familiarity
 from sureprox.advice.measure import Race
 from sureprox.advice.result import Advice, Timing
 from sureprox.advice.solvers import learned, restarted_fista, suitable
-from sureprox.errors import InputError
+from sureprox.base.errors import InputError
 from sureprox.problems import Problem
 
 BASELINE = "restarted FISTA"

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from sureprox.advice.features import SCALE, features, has_features
-from sureprox.errors import SureproxError
+from sureprox.base.errors import SureproxError
 from sureprox.optimizers import read_card
 from sureprox.problems import Problem
 from sureprox.training.config import card_family

@@ -2,10 +2,10 @@
 
 import torch
 
+from sureprox.base.types import Scalars
 from sureprox.problems import Problem
 from sureprox.problems.forms import Shape, lam_of, shape_of
 from sureprox.problems.smooth import LinearModel
-from sureprox.types import Scalars
 
 SCALE = ("lam", "column norm")  # they change with the units of A and b; a method blind to scale does not see them
 TINY = 1e-30

@@ -9,7 +9,7 @@ from sureprox.advice.result import Timing
 from sureprox.advice.solvers import OutOfTimeError, Solver
 from sureprox.evaluation.experiment import Stopwatch
 from sureprox.problems import Problem
-from sureprox.stopping import StoppingRule
+from sureprox.solve.stopping import StoppingRule
 
 FIRST, GROWTH = 4, 4  # problems of the first sample, and how many times larger each next one is
 ALONE = 16  # problems that tell enough about a solver that takes them one by one

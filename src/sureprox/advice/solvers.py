@@ -10,7 +10,7 @@ from torch import Tensor
 from sureprox.optimizers import FISTA, AdaLISTA, Optimizer, load, pretrained, read_card
 from sureprox.problems import Problem
 from sureprox.problems.forms import Loss, form_of
-from sureprox.solve import Progress, prepare, solve
+from sureprox.solve.solve import Progress, prepare, solve
 
 MOST = 100_000  # iterations; time runs out first
 

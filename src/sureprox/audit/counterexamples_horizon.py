@@ -7,16 +7,7 @@ import torch
 from torch import Tensor
 
 from sureprox.audit import horizon, structure
-from sureprox.audit.counterexamples import (
-    SMALL,
-    Counterexample,
-    constants,
-    linear,
-    quadratic,
-    runs,
-    shown,
-    tensor,
-)
+from sureprox.audit.counterexamples import SMALL, Counterexample, constants, linear, quadratic, runs, shown, tensor
 from sureprox.audit.math_l2o import Affine, MathL2O
 from sureprox.audit.result import Check
 from sureprox.audit.trajectory import Pair

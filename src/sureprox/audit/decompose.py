@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from sureprox.audit.math_l2o import History, MathL2O, MathState
-from sureprox.errors import InputError
+from sureprox.base.errors import InputError
 from sureprox.optimizers import ISTA, L2OPA, GoMathL2O, Optimizer, State
 from sureprox.optimizers.go_math_l2o import GoMathState
 from sureprox.optimizers.l2o_pa import L2OPAState

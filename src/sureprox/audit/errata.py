@@ -9,7 +9,7 @@ from sureprox.audit import counterexamples_horizon as large
 from sureprox.audit.counterexamples import Counterexample
 from sureprox.audit.statements import STATEMENTS, Statement, Verdict
 from sureprox.audit.text import table
-from sureprox.files import write_atomically
+from sureprox.base.files import write_atomically
 
 
 def number(value: float) -> str:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from sureprox.audit.models import ModelAudit
 from sureprox.audit.report import AuditReport
-from sureprox.files import save_figure
+from sureprox.base.files import save_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

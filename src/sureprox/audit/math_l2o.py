@@ -7,10 +7,10 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from sureprox.base.types import Scalars, Vectors
 from sureprox.optimizers import Optimizer, State
 from sureprox.optimizers.base import resolve_step_size
 from sureprox.problems import Problem
-from sureprox.types import Scalars, Vectors
 
 
 class Network(Protocol):

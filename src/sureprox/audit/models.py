@@ -13,11 +13,11 @@ from sureprox.audit.result import Check, norm
 from sureprox.audit.statements import STATEMENTS, Case
 from sureprox.audit.trained import global_bound, row_network
 from sureprox.audit.trajectory import Constants, Pair, aligned, secant_constants
-from sureprox.errors import InputError
+from sureprox.base.errors import InputError
 from sureprox.optimizers import L2OPA, GoMathL2O, Optimizer
 from sureprox.problems import Problem
-from sureprox.problems.families import Family
-from sureprox.reference import reference
+from sureprox.solve.reference import reference
+from sureprox.sources.families import Family
 
 LARGEST = 1e60  # points beyond it have diverged: the squares of the bounds would overflow soon after
 FLOOR = 1e-12  # of the gap at the start: below it F is known to rounding only

@@ -11,8 +11,8 @@ from sureprox.audit.counterexamples_horizon import counterexamples
 from sureprox.audit.drawn_networks import Kind
 from sureprox.audit.models import SCENARIOS, Growth, ModelAudit, Scenario, Setting, audit_model, growth, setting
 from sureprox.audit.trials import Tally, grid, try_all
-from sureprox.errors import InputError
-from sureprox.files import write_atomically
+from sureprox.base.errors import InputError
+from sureprox.base.files import write_atomically
 from sureprox.optimizers import load, pretrained, read_card
 from sureprox.training.config import FAMILIES, card_family
 

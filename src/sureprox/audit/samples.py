@@ -14,8 +14,8 @@ from sureprox.audit.drawn_networks import Kind, along_first_step, assumed, boxed
 from sureprox.audit.math_l2o import MathL2O, MathState, Network
 from sureprox.audit.result import norm
 from sureprox.audit.trajectory import Constants, Pair, pair, trace
+from sureprox.base.types import Scalars, Vectors
 from sureprox.problems import L1, LeastSquares, Logistic, Penalty, Problem, Smooth, Zero
-from sureprox.types import Scalars, Vectors
 
 LARGEST = 1e6  # runs that leave this ball say nothing in float64
 

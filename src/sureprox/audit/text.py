@@ -12,7 +12,7 @@ from sureprox.audit.models import FEATURES, FLOOR, HISTORY, POINTS, Growth, Mode
 from sureprox.audit.report import AuditReport
 from sureprox.audit.result import SIDES, TOLERANCE, Check, violated
 from sureprox.audit.statements import STATEMENTS, Statement
-from sureprox.circumstances import circumstances
+from sureprox.base.machine import circumstances
 
 
 def statement_row(report: AuditReport, statement: Statement) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from sureprox.audit.jacobian import RowNetwork
-from sureprox.errors import InputError
+from sureprox.base.errors import InputError
 from sureprox.optimizers import L2OPA, Activation, GoMathL2O, Optimizer
 from sureprox.optimizers.go_math_l2o import activate
 from sureprox.optimizers.lstm import CoordinateNetwork

@@ -12,7 +12,7 @@ from sureprox.audit.math_l2o import MathL2O
 from sureprox.audit.result import norm
 from sureprox.optimizers import Optimizer, State
 from sureprox.problems import Problem
-from sureprox.solve import iterate
+from sureprox.solve.solve import iterate
 
 
 @dataclass(frozen=True)

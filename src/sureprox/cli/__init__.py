@@ -3,7 +3,7 @@
 import sys
 from typing import Any
 
-from sureprox.errors import InputError, SureproxError
+from sureprox.base.errors import InputError, SureproxError
 
 INTERRUPTED = 130  # what shells report for a command ended by Ctrl-C
 EXTRAS = {

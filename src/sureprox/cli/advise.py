@@ -9,9 +9,9 @@ from rich.text import Text
 
 from sureprox.advice import Advice, advise
 from sureprox.advice.result import COLUMNS
+from sureprox.base.errors import printable
 from sureprox.cli.tables import PlainConsole, line_console, new_table, table_console
-from sureprox.errors import printable
-from sureprox.problem_files import Loaded
+from sureprox.sources.problem_files import Loaded
 
 
 def run(loaded: Loaded, device: torch.device, *, models: Sequence[str] | None, as_json: bool, **options: Any) -> None:

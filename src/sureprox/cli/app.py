@@ -146,9 +146,9 @@ def reproduce(
 
     Records, figures and a table of claims. An interrupted run goes on when the same command is given again.
     """
+    from sureprox.base.errors import InputError
     from sureprox.cli import reproduce as command
     from sureprox.cli.choices import chosen_device, chosen_weights
-    from sureprox.errors import InputError
 
     figures = command.chosen_figures(what)
     if records_only and figures_only:

@@ -8,12 +8,12 @@ import torch
 import typer
 from rich.console import Console
 
+from sureprox.base.files import write_atomically
 from sureprox.cli import INTERRUPTED
 from sureprox.cli.choices import chosen_device
 from sureprox.cli.tables import line_console, new_table, table_console
 from sureprox.evaluation.battery import LEARNED, QUICK, Battery, Plan, chosen
 from sureprox.evaluation.battery_records import KindRecord, read_records, write_records
-from sureprox.files import write_atomically
 from sureprox.report.battery import LABELS, compact, draw_profile, markdown, summaries
 
 

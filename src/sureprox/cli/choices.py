@@ -7,11 +7,11 @@ from typing import Any
 
 import torch
 
-from sureprox.errors import InputError, WeightsError
+from sureprox.base.errors import InputError, WeightsError
 from sureprox.optimizers import FISTA, ISTA, Optimizer, load, pretrained
-from sureprox.problem_files import Loaded, read_problem
 from sureprox.problems import Problem
-from sureprox.solve import default_optimizer
+from sureprox.solve.solve import default_optimizer
+from sureprox.sources.problem_files import Loaded, read_problem
 
 CLASSICAL: dict[str, Optimizer[Any]] = {"fista-restart": FISTA(restart=True), "fista": FISTA(), "ista": ISTA()}
 DTYPES = {"auto": None, "float32": torch.float32, "float64": torch.float64}

@@ -4,8 +4,8 @@ import json
 from dataclasses import asdict
 from typing import Any
 
+from sureprox.base.errors import printable
 from sureprox.cli.tables import new_table, table_console
-from sureprox.errors import printable
 from sureprox.optimizers import load, pretrained, read_card
 
 

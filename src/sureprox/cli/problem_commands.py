@@ -92,9 +92,9 @@ def solve(
     1 some did not; the results are written all the same
     2 the input or an option cannot be used; nothing is written but the shards that were done before
     """
+    from sureprox.base.errors import InputError
     from sureprox.cli import choices
     from sureprox.cli.solve import Request, run
-    from sureprox.errors import InputError
 
     if cheap and not certify:
         raise InputError("--cheap and --no-certify are given; choose one")

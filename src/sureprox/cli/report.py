@@ -5,9 +5,9 @@ from pathlib import Path
 
 import typer
 
+from sureprox.base.errors import InputError
+from sureprox.base.files import write_atomically
 from sureprox.cli.choices import require_writable
-from sureprox.errors import InputError
-from sureprox.files import write_atomically
 from sureprox.report.page import gather, page
 
 USUAL = ("records", "out", "runs")  # where commands write, and where the repository keeps what it reports

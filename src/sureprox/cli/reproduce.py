@@ -10,16 +10,16 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
 from rich.table import Table
 
+from sureprox.base.errors import InputError
+from sureprox.base.files import write_atomically
 from sureprox.cli import INTERRUPTED
 from sureprox.cli.choices import chosen_places
 from sureprox.cli.tables import Description, line_console, table_console
-from sureprox.errors import InputError
 from sureprox.evaluation import FIGURES, FULL, GROUPS, QUICK, FigureRecord, Reproduction, Request
 from sureprox.evaluation.ahead import compute_ahead
 from sureprox.evaluation.figures import Line
 from sureprox.evaluation.record_files import read_figure, read_figures
 from sureprox.evaluation.reproduction import Step
-from sureprox.files import write_atomically
 from sureprox.report.claims import Judgement, judge, markdown
 from sureprox.report.figures import draw_figure
 

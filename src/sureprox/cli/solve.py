@@ -15,14 +15,14 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 
+from sureprox.base.errors import InputError
+from sureprox.base.files import write_atomically
 from sureprox.cli.choices import chosen_optimizer, name_of
 from sureprox.cli.tables import Description, PlainConsole, new_table, table_console
-from sureprox.errors import InputError
-from sureprox.files import write_atomically
-from sureprox.problem_files import Loaded
 from sureprox.problems import Problem
 from sureprox.problems.forms import Shape, lam_of, shape_of
-from sureprox.solve import Progress, Solution, solve
+from sureprox.solve.solve import Progress, Solution, solve
+from sureprox.sources.problem_files import Loaded
 
 QUANTILES = {"min": 0.0, "median": 0.5, "q90": 0.9, "max": 1.0}
 UNSOLVED = 1  # exit code

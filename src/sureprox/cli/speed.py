@@ -7,14 +7,14 @@ import torch
 import typer
 from rich.console import Console
 
-from sureprox.circumstances import circumstances
+from sureprox.base.errors import InputError
+from sureprox.base.files import write_atomically
+from sureprox.base.machine import circumstances
 from sureprox.cli import INTERRUPTED
 from sureprox.cli.choices import chosen_device
 from sureprox.cli.tables import line_console, new_table, table_console
-from sureprox.errors import InputError
 from sureprox.evaluation.speed import FAST, Timing, measured
 from sureprox.evaluation.speed_records import SpeedRecord, read_speed, write_speed
-from sureprox.files import write_atomically
 from sureprox.report.speed import bends, costs, draw_speed, label, markdown, table
 
 

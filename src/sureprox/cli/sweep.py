@@ -10,11 +10,11 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from sureprox.base.errors import ConfigError
 from sureprox.cli import INTERRUPTED
 from sureprox.cli.choices import chosen_places
 from sureprox.cli.tables import Description, line_console, new_table, table_console
 from sureprox.cli.train import DEVICES, pairs
-from sureprox.errors import ConfigError
 from sureprox.training import Ending, Outcome, Recipe, Sweep, paper_settings, preset, preset_names, read_recipe
 from sureprox.training import sweep as run_sweep
 from sureprox.training.config import override

@@ -12,7 +12,7 @@ from rich.progress import ProgressColumn, Task
 from rich.table import Table
 from rich.text import Text
 
-from sureprox.errors import printable
+from sureprox.base.errors import printable
 
 
 class PlainConsole(Console):

@@ -13,9 +13,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TimeRemainingColumn
 from rich.text import Text
 
+from sureprox.base.errors import ConfigError
 from sureprox.cli import INTERRUPTED
 from sureprox.cli.tables import Description, line_console, new_table, table_console
-from sureprox.errors import ConfigError
 from sureprox.training import Recipe, TrainingResult, preset, preset_names, read_recipe
 from sureprox.training import train as run_training
 from sureprox.training.config import override

@@ -9,17 +9,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sureprox.circumstances import circumstances
-from sureprox.errors import InputError
+from sureprox.base.errors import InputError
+from sureprox.base.machine import circumstances
+from sureprox.base.types import Scalars, Vectors
 from sureprox.evaluation.battery_kinds import KINDS, Kind
 from sureprox.evaluation.battery_records import LEVELS, KindRecord
 from sureprox.evaluation.contestants import Contestant, UnavailableError, classical, learned
 from sureprox.evaluation.datasets import Dataset, Instances, solved
 from sureprox.evaluation.metrics import gap_scale, relative_gap
-from sureprox.optimizers import Certified, Optimizer
-from sureprox.plan import plan
+from sureprox.guarantee import Certified
+from sureprox.optimizers import Optimizer
 from sureprox.problems import Problem, Smooth
-from sureprox.types import Scalars, Vectors
+from sureprox.solve.plan import plan
 
 SEEDS = 5_000_000  # added to the seed, so that no problem of a training run or of a figure comes back
 BASELINE = "fista-restart"

@@ -1,7 +1,7 @@
 """The kinds of problem of the battery, each with its sampler, as data.
 
 `trained` says whether Sure has seen the kind in training (with other seeds, sizes and ranges, see
-`sureprox.problems.mixtures`); the others are kept out altogether.
+`sureprox.sources.mixtures`); the others are kept out altogether.
 """
 
 from collections.abc import Callable
@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from sureprox.problems import Problem, lasso, logistic
-from sureprox.problems import designs as make
 from sureprox.problems.smooth import LinearModel
+from sureprox.sources import designs as make
 
 
 class Draw(NamedTuple):
@@ -95,7 +95,7 @@ def _path(A: Tensor, target: Tensor, family: str, origin: str, count: int, gener
 
 def _patches(count: int, generator: torch.Generator) -> Draw:
     """Image patches in a learned dictionary; those of one colour, whose F* is 0, are left out."""
-    found = import_module("sureprox.problems.real").patches()
+    found = import_module("sureprox.sources.real").patches()
     rows = (found.problem.f.b.abs().amax(1) > 0).nonzero()[:, 0]
     problem = found.problem.select(rows[torch.arange(min(count, len(rows))) * len(rows) // min(count, len(rows))])
     return Draw(problem, make.normal(generator, problem.batch, problem.n), f"{found.name}: {found.source}")
@@ -123,7 +123,7 @@ def _breast_cancer(count: int, generator: torch.Generator) -> Draw:
 
 def _table(name: str, count: int, generator: torch.Generator) -> Draw:
     """Ionosphere or Spambase, standardised."""
-    found: Any = getattr(import_module("sureprox.problems.real"), name)()
+    found: Any = getattr(import_module("sureprox.sources.real"), name)()
     f = found.problem.f
     assert isinstance(f, LinearModel)
     A = f.A.reshape(f.A.shape[-2:])

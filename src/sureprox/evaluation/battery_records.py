@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from sureprox.base.files import parse_json, write_atomically
 from sureprox.evaluation.records import RecordError, reading
-from sureprox.files import parse_json, write_atomically
 
 LEVELS = (1e-3, 1e-6, 1e-9)  # of the relative gap (F - F*) / F*
 FORMAT = 1

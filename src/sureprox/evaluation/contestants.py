@@ -7,18 +7,8 @@ from typing import Any
 
 import torch
 
-from sureprox.errors import SureproxError
-from sureprox.optimizers import (
-    FISTA,
-    ISTA,
-    AdaLISTA,
-    Adam,
-    AdamHD,
-    Optimizer,
-    load,
-    pretrained,
-    read_card,
-)
+from sureprox.base.errors import SureproxError
+from sureprox.optimizers import FISTA, ISTA, AdaLISTA, Adam, AdamHD, Optimizer, load, pretrained, read_card
 from sureprox.problems import Problem
 from sureprox.problems.forms import Loss, form_of, loss_of
 

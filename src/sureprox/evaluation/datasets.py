@@ -11,15 +11,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sureprox.errors import InputError
+from sureprox.base.errors import InputError
+from sureprox.base.files import write_atomically
+from sureprox.base.types import Scalars, Vectors
 from sureprox.evaluation.metrics import gap_scale
-from sureprox.files import write_atomically
 from sureprox.problem_files.numpy_files import read_npz
-from sureprox.problems import LassoFamily, LogisticFamily, Problem
-from sureprox.problems.families import Family
+from sureprox.problems import Problem
 from sureprox.problems.forms import repeated
-from sureprox.reference import reference
-from sureprox.types import Scalars, Vectors
+from sureprox.solve.reference import reference
+from sureprox.sources import LassoFamily, LogisticFamily
+from sureprox.sources.families import Family
 
 SEEDS = 1_000_000  # added to the seed, so that no problem of a training run comes back
 REFERENCE_TOL = 1e-12  # relative duality gap of F*: far below what is plotted
@@ -76,7 +77,7 @@ def draw(source: str, count: int, seed: int) -> Instances:
         family = _FAMILIES[source]
         problem, origin = family.sample(count, generator), f"{family}, seed {SEEDS + seed}"
     else:
-        found = getattr(import_module("sureprox.problems.real"), source)()
+        found = getattr(import_module("sureprox.sources.real"), source)()
         problem, origin = found.problem.to(dtype=torch.float32), f"{found.name}: {found.source}"
         repeated = problem.batch == 1
         if repeated:

@@ -7,13 +7,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sureprox.errors import InputError
+from sureprox.base.errors import InputError
 from sureprox.evaluation.datasets import Dataset
 from sureprox.evaluation.metrics import gap_scale, relative_gap
 from sureprox.evaluation.scenarios import Scenario
 from sureprox.optimizers import Optimizer
-from sureprox.plan import plan
 from sureprox.problems import Problem
+from sureprox.solve.plan import plan
 
 DENSE = 100  # every iteration is recorded up to here,
 SPARSE = 10  # and then every tenth

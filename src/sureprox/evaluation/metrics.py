@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from sureprox.types import Scalars
+from sureprox.base.types import Scalars
 
 ZERO = 1e-12  # an optimal value this small against the mean of all is zero
 QUANTILES = {"q10": 0.1, "median": 0.5, "q90": 0.9}

@@ -6,13 +6,13 @@ from tempfile import TemporaryDirectory
 
 import torch
 
-from sureprox.errors import ConfigError, InputError
+from sureprox.base.errors import ConfigError, InputError
 from sureprox.evaluation.battery import Battery, Plan
 from sureprox.evaluation.battery_kinds import Draw, Kind
 from sureprox.evaluation.battery_records import KindRecord
 from sureprox.evaluation.scenarios import Move, Scenario
 from sureprox.optimizers import pretrained, read_card
-from sureprox.problems import Family
+from sureprox.sources import Family
 from sureprox.training.config import FAMILIES, card_family
 
 MOVES = {"s": Move.START, "t": Move.OBJECTIVE}

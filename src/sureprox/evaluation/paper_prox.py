@@ -2,10 +2,10 @@
 
 import torch
 
-from sureprox.errors import InputError
+from sureprox.base.errors import InputError
+from sureprox.base.types import Steps, Vectors
 from sureprox.problems import Problem
 from sureprox.problems.forms import Shape, lam_of, shape_of
-from sureprox.types import Steps, Vectors
 
 
 class PaperProxProblem(Problem):

@@ -10,8 +10,8 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
+from sureprox.base.files import parse_json, write_atomically
 from sureprox.evaluation.records import DIGITS, CurveRecord, FigureRecord, Missing, RecordError, TuningRecord, reading
-from sureprox.files import parse_json, write_atomically
 
 FORMAT = 1
 

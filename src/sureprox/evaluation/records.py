@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from sureprox.errors import SureproxError
+from sureprox.base.errors import SureproxError
 from sureprox.evaluation.metrics import summarise
 
 DIGITS = {"mean": 4, "median": 3, "q10": 3, "q90": 3}  # significant digits of each column

@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
-from sureprox.circumstances import circumstances
-from sureprox.errors import InputError, SureproxError
+from sureprox.base.errors import InputError, SureproxError
+from sureprox.base.machine import circumstances
 from sureprox.evaluation import tuning
 from sureprox.evaluation.contestants import FIXED, Contestant, UnavailableError, classical, learned, require_fit
 from sureprox.evaluation.datasets import Dataset, Instances, draw, solved
@@ -18,13 +18,7 @@ from sureprox.evaluation.experiment import trace
 from sureprox.evaluation.figures import FigureSpec, Line
 from sureprox.evaluation.metrics import gap_scale
 from sureprox.evaluation.record_files import read_curve, read_tuning, write_curve, write_figure, write_tuning
-from sureprox.evaluation.records import (
-    CurveRecord,
-    FigureRecord,
-    Missing,
-    TuningRecord,
-    columns,
-)
+from sureprox.evaluation.records import CurveRecord, FigureRecord, Missing, TuningRecord, columns
 from sureprox.evaluation.scenarios import Scenario
 
 DataKey = tuple[str, int, int]  # source, number of instances, seed

@@ -4,10 +4,10 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
-from sureprox.errors import InputError
+from sureprox.base.errors import InputError
+from sureprox.base.types import Vectors
 from sureprox.evaluation.paper_prox import PaperProxProblem
 from sureprox.problems import Problem
-from sureprox.types import Vectors
 
 FAMILY = {  # source of the problems: the family whose optimizers are run on them
     "lasso": "lasso",

@@ -9,11 +9,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sureprox.backends.structure import structure, tensors
-from sureprox.cluster import cores
-from sureprox.optimizers import FISTA, ISTA, Certified, Optimizer, State, load
-from sureprox.plan import plan
-from sureprox.problems import LassoFamily, Problem, lasso
+from sureprox.base.cluster import cores
+from sureprox.guarantee import Certified
+from sureprox.kernels.runtime.structure import structure, tensors
+from sureprox.optimizers import FISTA, ISTA, Optimizer, State, load
+from sureprox.problems import Problem, lasso
+from sureprox.solve.plan import plan
+from sureprox.sources import LassoFamily
 
 # what is timed, by name: as `solve` takes its steps
 FAST: dict[str, Callable[[torch.device], Optimizer[Any]]] = {

@@ -6,9 +6,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from sureprox.base.files import parse_json, write_atomically
 from sureprox.evaluation.records import RecordError, reading
 from sureprox.evaluation.speed import Timing
-from sureprox.files import parse_json, write_atomically
 
 FLOAT_BYTES = 4  # all is float32
 

@@ -1,6 +1,6 @@
 """Problem sets of any size: solved in chunks that fit in memory, on one machine or a cluster, written once."""
 
-from sureprox.cluster import map_on
+from sureprox.base.cluster import map_on
 from sureprox.many.memory import Needed, chunk_size, memory_needed
 from sureprox.many.results import Results, Stream
 from sureprox.many.solve_many import ManyProgress, solve_many

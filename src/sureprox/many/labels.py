@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from sureprox.errors import InputError
+from sureprox.base.errors import InputError
 from sureprox.problems import Problem
 
 BYTES = 16  # of a digest

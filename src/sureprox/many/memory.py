@@ -15,7 +15,7 @@ for every problem of the batch:
     P      a polished point and the gradient there, 16 n bytes (LASSO problems only)
     3/4    finished problems are dropped by copying the data of the others once half are done (1/2), and again (1/4)
 
-Polished points (`sureprox.polish`) are made between steps, in the memory that these leave free but for P.
+Polished points (`sureprox.support.newton`) are made between steps, in the memory that these leave free but for P.
 
 I, W and `fixed` (the shared matrix in float64, weights) depend on the optimizer and on m and n. They are counted, not
 guessed: a few instances of the very problem take a few steps while every tensor is counted.
@@ -28,13 +28,14 @@ from typing import Any
 
 import torch
 
-from sureprox.errors import InputError
+from sureprox.base.errors import InputError
+from sureprox.guarantee import Certified, CertifiedCheap
 from sureprox.many.counting import TensorBytes
-from sureprox.optimizers import Certified, CertifiedCheap, Optimizer, load
-from sureprox.polish import can_polish
+from sureprox.optimizers import Optimizer, load
 from sureprox.problems import Problem
 from sureprox.problems.forms import form_of
-from sureprox.solve import default_optimizer, solve
+from sureprox.solve.solve import default_optimizer, solve
+from sureprox.support.newton import can_polish
 
 SMALL, LARGE = 64, 128  # instances of the two counts; the difference is what an instance costs
 SHARE = {"cpu": 0.5, "cuda": 0.8}  # of the free memory that one process may use

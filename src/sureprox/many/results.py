@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 import torch
 
-from sureprox.errors import InputError
+from sureprox.base.errors import InputError
 from sureprox.many.shards import ARRAYS, Shards
 from sureprox.many.solved import Solved
 from sureprox.many.work import Done, found

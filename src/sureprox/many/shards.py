@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from sureprox.errors import InputError
-from sureprox.files import LOCK, locked, remove_scratch, write_atomically
+from sureprox.base.errors import InputError
+from sureprox.base.files import LOCK, locked, remove_scratch, write_atomically
 from sureprox.many.solved import Solved
-from sureprox.solution import Status
+from sureprox.solve.solution import Status
 
 MANIFEST = "manifest.json"
 FORMAT = 1

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from sureprox.cluster import cores, map_on
-from sureprox.errors import InputError
+from sureprox.base.cluster import cores, map_on
+from sureprox.base.errors import InputError
 from sureprox.many.facts import described, understood
 from sureprox.many.memory import free_memory
 from sureprox.many.parts import Part, Reading
@@ -20,8 +20,8 @@ from sureprox.many.solved import Solved
 from sureprox.many.sources import Source, source_of
 from sureprox.many.work import Done, Settings, Task, fitting, found, solve_part
 from sureprox.optimizers import Optimizer, load
-from sureprox.plan import chosen_engine
-from sureprox.solve import check_options
+from sureprox.solve.plan import chosen_engine
+from sureprox.solve.solve import check_options
 
 
 @dataclass(frozen=True)

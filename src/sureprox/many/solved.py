@@ -8,7 +8,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from sureprox.solution import Solution, Status
+from sureprox.solve.solution import Solution, Status
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ from typing import Any
 
 import torch
 
-from sureprox.errors import InputError
+from sureprox.base.errors import InputError
 from sureprox.many.labels import digest
 from sureprox.many.parts import Given, InFile, Part, Reading, Rows, opened, part_of
-from sureprox.problem_files import ZarrArray
 from sureprox.problems import Problem
+from sureprox.sources.problem_files import ZarrArray
 
 SHARD = 8192  # most problems of one shard where the source can be cut anywhere
 FILES = (".npz", ".mat", ".csv")

@@ -7,14 +7,14 @@ from typing import Any
 
 import torch
 
-from sureprox.errors import InputError
+from sureprox.base.errors import InputError
 from sureprox.many.memory import Needed, free_memory, memory_needed
 from sureprox.many.parts import Part
 from sureprox.many.shards import Shards
 from sureprox.many.solved import Solved, joined, largest_relative
 from sureprox.optimizers import Optimizer
 from sureprox.problems import Problem
-from sureprox.solve import prepare, solve
+from sureprox.solve.solve import prepare, solve
 
 
 @dataclass(frozen=True)

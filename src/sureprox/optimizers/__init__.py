@@ -1,13 +1,15 @@
-"""How it is minimised: every optimizer as a pure pair `init`, `step`."""
+"""How it is minimised: every optimizer as a pure pair `init`, `step`.
+
+The guarantees around them (`sureprox.guarantee`) are found here too, when they are first asked for.
+"""
+
+from typing import Any
 
 from sureprox.optimizers.ada_lista import AdaLISTA
 from sureprox.optimizers.base import Optimizer, State
 from sureprox.optimizers.black_box import L2ODM, RNNProp
-from sureprox.optimizers.certified import Certified
-from sureprox.optimizers.cheap import CertifiedCheap
 from sureprox.optimizers.classical import FISTA, ISTA, Adam, AdamHD
 from sureprox.optimizers.go_math_l2o import Activation, GoMathL2O, GradientMap, QShrink
-from sureprox.optimizers.guaranteed import Track
 from sureprox.optimizers.l2o_pa import L2OPA
 from sureprox.optimizers.learned import LearnedOptimizer
 from sureprox.optimizers.lstm import InitialState
@@ -24,8 +26,6 @@ __all__ = [
     "Adam",
     "AdamHD",
     "Card",
-    "Certified",
-    "CertifiedCheap",
     "GoMathL2O",
     "GradientMap",
     "InitialState",
@@ -35,10 +35,18 @@ __all__ = [
     "RNNProp",
     "State",
     "Sure",
-    "Track",
     "from_released",
     "load",
     "pretrained",
     "read_card",
     "save",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
+    guarantee = import_module("sureprox.guarantee")
+    if name in guarantee.__all__:
+        return getattr(guarantee, name)
+    raise AttributeError(f"module 'sureprox.optimizers' has no attribute {name!r}")

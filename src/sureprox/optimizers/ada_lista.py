@@ -6,7 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from sureprox.errors import InputError
+from sureprox.base.errors import InputError
+from sureprox.base.types import Scalars, Vectors
 from sureprox.optimizers.base import State
 from sureprox.optimizers.black_box import unused_step_size
 from sureprox.optimizers.learned import LearnedOptimizer
@@ -14,7 +15,6 @@ from sureprox.problems import Problem
 from sureprox.problems.forms import Loss, dense, loss_of
 from sureprox.problems.linear import LinearMap
 from sureprox.problems.penalties import soft_threshold
-from sureprox.types import Scalars, Vectors
 
 
 class AdaLISTA(LearnedOptimizer[State]):

@@ -12,11 +12,11 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 import torch
 from torch import Tensor
 
-from sureprox.errors import InputError
-from sureprox.operations import PLAIN, Operations
+from sureprox.base.errors import InputError
+from sureprox.base.operations import PLAIN, Operations
+from sureprox.base.types import Scalars, Vectors
 from sureprox.problems import Problem
 from sureprox.problems.checks import is_trusted, numbers
-from sureprox.types import Scalars, Vectors
 
 # Marks a state field of shape (layers, B * n, hidden): row i * n + j is coordinate j of instance i.
 # h: Tensor = field(metadata=PER_COORDINATE)

@@ -7,12 +7,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import elu
 
-from sureprox.errors import InputError
+from sureprox.base.errors import InputError
+from sureprox.base.types import Scalars, Vectors
 from sureprox.optimizers.base import PER_COORDINATE, Seen, State, resolve_step_size
 from sureprox.optimizers.learned import LearnedOptimizer, choice, lstm_names
 from sureprox.optimizers.lstm import CoordinateNetwork, InitialState
 from sureprox.problems import Problem
-from sureprox.types import Scalars, Vectors
 
 
 @dataclass(frozen=True)

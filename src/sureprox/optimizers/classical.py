@@ -4,10 +4,10 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from sureprox.errors import InputError
+from sureprox.base.errors import InputError
+from sureprox.base.types import Scalars, Vectors
 from sureprox.optimizers.base import Optimizer, Seen, State, resolve_step_size
 from sureprox.problems import Problem
-from sureprox.types import Scalars, Vectors
 
 
 class ISTA(Optimizer[State]):

@@ -8,12 +8,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from sureprox.errors import WeightsError
+from sureprox.base.errors import WeightsError
+from sureprox.base.types import Scalars, Vectors
 from sureprox.optimizers.base import PER_COORDINATE, Seen, State
 from sureprox.optimizers.learned import LearnedOptimizer, choice, lstm_names, xavier_
 from sureprox.optimizers.lstm import CoordinateNetwork, InitialState
 from sureprox.problems import Problem
-from sureprox.types import Scalars, Vectors
 
 FLOOR = 1e-20  # keeps the norms and R away from a division by zero
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from sureprox.errors import WeightsError
+from sureprox.base.errors import WeightsError
 from sureprox.optimizers.ada_lista import AdaLISTA
 from sureprox.optimizers.black_box import L2ODM, RNNProp
 from sureprox.optimizers.go_math_l2o import GoMathL2O

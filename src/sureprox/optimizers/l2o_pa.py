@@ -6,12 +6,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from sureprox.base.types import Scalars, Vectors
 from sureprox.optimizers.base import PER_COORDINATE, Seen, State
 from sureprox.optimizers.go_math_l2o import Activation, activate
 from sureprox.optimizers.learned import LearnedOptimizer, choice, lstm_names
 from sureprox.optimizers.lstm import CoordinateNetwork, InitialState
 from sureprox.problems import Problem
-from sureprox.types import Scalars, Vectors
 
 
 @dataclass(frozen=True)

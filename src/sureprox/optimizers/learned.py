@@ -10,11 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from sureprox.errors import InputError, WeightsError
+from sureprox.base.errors import InputError, WeightsError
+from sureprox.base.types import Scalars
 from sureprox.optimizers.base import Optimizer, S, resolve_step_size
 from sureprox.problems import Problem
 from sureprox.problems.forms import curvature_of
-from sureprox.types import Scalars
 
 E = TypeVar("E", bound=StrEnum)
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)  # there are shorter ones, for storage only

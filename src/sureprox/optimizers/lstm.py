@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from sureprox.errors import InputError
+from sureprox.base.errors import InputError
 from sureprox.problems import Problem
 
 

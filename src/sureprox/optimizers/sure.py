@@ -7,13 +7,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sureprox.errors import InputError, WeightsError
+from sureprox.base.errors import InputError, WeightsError
+from sureprox.base.types import Scalars, Vectors
 from sureprox.optimizers.base import Seen, State, resolve_step_size
 from sureprox.optimizers.learned import LearnedOptimizer
 from sureprox.optimizers.sure_network import SureNetwork
 from sureprox.optimizers.sure_sight import Given, conjugate_share, sight
 from sureprox.problems import Problem
-from sureprox.types import Scalars, Vectors
 
 REACH = 8.0  # R lies between 1 / (REACH L) and REACH / L
 MOMENTUM = (0.02, 0.995)  # FISTA's is kept inside, where its logit is finite

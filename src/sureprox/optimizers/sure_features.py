@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from sureprox.types import Scalars, Vectors
+from sureprox.base.types import Scalars, Vectors
 
 INSTANCE = 14  # features of an instance
 COORDINATE = 8  # features of a coordinate

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from sureprox.errors import InputError
+from sureprox.base.errors import InputError
 from sureprox.optimizers.learned import xavier_
 from sureprox.optimizers.lstm import LSTMWeights
 from sureprox.optimizers.sure_features import COORDINATE, INSTANCE

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from sureprox.base.types import Scalars, Vectors
 from sureprox.optimizers.sure_features import (
     BETA,
     coordinate_features,
@@ -18,7 +19,6 @@ from sureprox.optimizers.sure_features import (
     place,
     size,
 )
-from sureprox.types import Scalars, Vectors
 
 SMALLEST = 1e-100  # in derivatives, what is no larger counts as zero: reciprocals must have a square in float64
 

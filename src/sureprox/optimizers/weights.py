@@ -14,8 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sureprox.errors import WeightsError
-from sureprox.files import parse_json, scratches, write_together
+from sureprox.base.errors import WeightsError
+from sureprox.base.files import parse_json, scratches, write_together
 from sureprox.optimizers.ada_lista import AdaLISTA
 from sureprox.optimizers.black_box import L2ODM, RNNProp
 from sureprox.optimizers.go_math_l2o import GoMathL2O

@@ -1,32 +1,34 @@
-"""What is minimised: smooth parts, penalties, problems, families of random problems, and problems from real data."""
+"""What is minimised: smooth parts, penalties, problems.
 
-from sureprox.problems.families import Family, LassoFamily, LogisticFamily
-from sureprox.problems.mixtures import LassoMixture, LogisticMixture
+Families of random problems and real data (`sureprox.sources`) are found here too, when they are first asked for.
+"""
+
+from typing import Any
+
 from sureprox.problems.penalties import L1, Penalty, WeightedL1, Zero
 from sureprox.problems.problem import Problem, lasso, logistic
-from sureprox.problems.real import RealData, ionosphere, patches, spambase
 from sureprox.problems.smooth import LeastSquares, Logistic, Smooth
 from sureprox.problems.weighted import WeightedLeastSquares
 
 __all__ = [
     "L1",
-    "Family",
-    "LassoFamily",
-    "LassoMixture",
     "LeastSquares",
     "Logistic",
-    "LogisticFamily",
-    "LogisticMixture",
     "Penalty",
     "Problem",
-    "RealData",
     "Smooth",
     "WeightedL1",
     "WeightedLeastSquares",
     "Zero",
-    "ionosphere",
     "lasso",
     "logistic",
-    "patches",
-    "spambase",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
+    sources = import_module("sureprox.sources")
+    if name in sources.__all__:
+        return getattr(sources, name)
+    raise AttributeError(f"module 'sureprox.problems' has no attribute {name!r}")

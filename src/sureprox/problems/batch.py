@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor
 
-from sureprox.errors import InputError
+from sureprox.base.errors import InputError
 
 
 class BatchData(ABC):  # noqa: B024  its subclasses have the abstract methods

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
 
-from sureprox.errors import InputError
+from sureprox.base.errors import InputError
 
 FLOATS = (torch.float32, torch.float64)
 _trusted = WeakIdKeyDictionary()  # the version of each tensor at which it was found to be fine

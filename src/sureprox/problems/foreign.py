@@ -8,11 +8,11 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from sureprox.errors import InputError
+from sureprox.base.errors import InputError
+from sureprox.base.types import Scalars, Steps, Vectors
 from sureprox.problems.batch import BatchData
 from sureprox.problems.penalties import Penalty
 from sureprox.problems.smooth import Smooth
-from sureprox.types import Scalars, Steps, Vectors
 
 
 class Foreign(BatchData):

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from sureprox.base.types import Rows, Scalars, Vectors
 from sureprox.problems.problem import Problem
 from sureprox.problems.smooth import LinearModel, Logistic, Quadratic
-from sureprox.types import Rows, Scalars, Vectors
 
 CHUNK = 2**22  # entries of gathered columns held at a time
 

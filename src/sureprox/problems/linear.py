@@ -5,8 +5,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from sureprox.base.types import Rows, Scalars, Vectors
 from sureprox.problems.spectrum import largest_eigenvalue
-from sureprox.types import Rows, Scalars, Vectors
 
 Largest = Callable[[Tensor], Tensor]  # the largest eigenvalue of A'A for every A of a stack (B, m, n)
 

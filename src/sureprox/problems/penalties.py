@@ -9,10 +9,10 @@ from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 import torch
 from torch import Tensor
 
-from sureprox.errors import InputError
+from sureprox.base.errors import InputError
+from sureprox.base.types import Scalars, Steps, Vectors
 from sureprox.problems import checks
 from sureprox.problems.batch import BatchData, repeated_rows
-from sureprox.types import Scalars, Steps, Vectors
 
 
 class Penalty(BatchData):

@@ -7,12 +7,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sureprox.errors import InputError
+from sureprox.base.errors import InputError
+from sureprox.base.types import Rows, Scalars, Steps, Vectors
 from sureprox.problems import checks
 from sureprox.problems.foreign import adopt_penalty, adopt_smooth
 from sureprox.problems.penalties import L1, HasPenaltyDual, Penalty, WeightedL1
 from sureprox.problems.smooth import HasSmoothDual, LeastSquares, LinearModel, Logistic, Smooth
-from sureprox.types import Rows, Scalars, Steps, Vectors
 
 M = TypeVar("M", bound=LinearModel)
 

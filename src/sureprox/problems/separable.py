@@ -3,9 +3,9 @@
 import torch
 from torch import Tensor
 
-from sureprox.errors import InputError
+from sureprox.base.errors import InputError
+from sureprox.base.types import Vectors
 from sureprox.problems.penalties import L1, Penalty, WeightedL1, Zero
-from sureprox.types import Vectors
 
 KNOWN = (L1, WeightedL1, Zero)
 SCALES = (1e-3, 1.0, 1e3)

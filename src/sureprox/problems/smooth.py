@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from sureprox.errors import InputError
+from sureprox.base.errors import InputError
+from sureprox.base.types import Rows, Scalars, Vectors
 from sureprox.problems import checks
 from sureprox.problems.batch import BatchData, defined_at, repeated_rows
 from sureprox.problems.linear import Largest, LinearMap
 from sureprox.problems.spectrum import largest_eigenvalue
-from sureprox.types import Rows, Scalars, Vectors
 
 
 class Smooth(BatchData):

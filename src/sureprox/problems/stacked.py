@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from sureprox.operations import PLAIN, Operations
+from sureprox.base.operations import PLAIN, Operations
 from sureprox.problems.problem import Problem
 from sureprox.problems.smooth import LinearModel
 

@@ -5,11 +5,11 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
+from sureprox.base.types import Rows, Scalars, Vectors
 from sureprox.problems import checks
 from sureprox.problems.linear import Largest, LinearMap
 from sureprox.problems.smooth import Quadratic
 from sureprox.problems.spectrum import largest_eigenvalue
-from sureprox.types import Rows, Scalars, Vectors
 
 
 class WeightedLeastSquares(Quadratic):

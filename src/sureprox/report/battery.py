@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from sureprox.base.files import save_figure
 from sureprox.evaluation.battery_records import LEVELS, KindRecord
-from sureprox.files import save_figure
 from sureprox.report.style import styles
 
 BASELINE = "fista-restart"

@@ -5,9 +5,9 @@ import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sureprox.base.files import save_figure
 from sureprox.evaluation.figures import FIGURES, FigureSpec
 from sureprox.evaluation.records import FigureRecord
-from sureprox.files import save_figure
 from sureprox.report.panels import draw_panel, limits, seen_until
 from sureprox.report.style import DASHED, SOLID, styles
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
+from sureprox.base.files import save_figure
 from sureprox.evaluation.speed_records import SpeedRecord
-from sureprox.files import save_figure
 from sureprox.report.battery import LABELS
 from sureprox.report.style import GREY, SKY, styles
 

@@ -10,16 +10,16 @@ import torch
 from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor
 
-from sureprox.errors import InputError
+from sureprox.base.errors import InputError
 from sureprox.optimizers import FISTA, Optimizer
 from sureprox.optimizers.base import unusable_steps
-from sureprox.plan import step_size as estimated_step
-from sureprox.polish import can_polish
 from sureprox.problems import Problem
 from sureprox.problems.forms import form_of
 from sureprox.sklearn.newton import polished
-from sureprox.solve import LARGEST, Solution, Status, solve
-from sureprox.stopping import Measurement, StoppingRule
+from sureprox.solve.plan import step_size as estimated_step
+from sureprox.solve.solve import LARGEST, Solution, Status, solve
+from sureprox.solve.stopping import Measurement, StoppingRule
+from sureprox.support.newton import can_polish
 
 Array = npt.NDArray[np.float64]
 
@@ -68,7 +68,7 @@ def fitted(
 
     With `polish` the tolerance is approached in stages, and after each one Newton steps on the support are tried: once
     the support is right they finish the instance, which a first-order method would take thousands of steps for. Plain
-    least squares needs no stages: `solve` itself does this for it (`sureprox.polish`).
+    least squares needs no stages: `solve` itself does this for it (`sureprox.support.newton`).
     """
     chosen = default_optimizer() if optimizer is None else optimizer
     x, step = problem.start(), estimated_step(problem, engine) if step_size is None else step_size

@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 from torch import Tensor
 
-from sureprox.errors import InputError
+from sureprox.base.errors import InputError
 from sureprox.problems import LeastSquares, Problem, WeightedL1
 from sureprox.sklearn import linear
 from sureprox.sklearn.compat import dense, validate_data

@@ -9,8 +9,7 @@ from sklearn.model_selection import check_cv
 from sklearn.utils.validation import _check_sample_weight
 from torch import Tensor
 
-from sureprox.errors import InputError
-from sureprox.plan import step_size
+from sureprox.base.errors import InputError
 from sureprox.problems import Problem, WeightedL1, WeightedLeastSquares, Zero
 from sureprox.problems.linear import LinearMap
 from sureprox.sklearn import linear
@@ -18,6 +17,7 @@ from sureprox.sklearn.compat import dense, validate_data
 from sureprox.sklearn.engine import Array, array, checked, chosen_device, fitted, tensor
 from sureprox.sklearn.lasso import Lasso, LinearRegressor, scaled_weights
 from sureprox.sklearn.newton import CHUNK
+from sureprox.solve.plan import step_size
 
 
 @dataclass(frozen=True)

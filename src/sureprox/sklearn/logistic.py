@@ -11,7 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 from torch import Tensor
 
-from sureprox.errors import InputError
+from sureprox.base.errors import InputError
 from sureprox.problems import Logistic, Problem, WeightedL1
 from sureprox.sklearn import linear
 from sureprox.sklearn.compat import dense, validate_data

@@ -5,7 +5,7 @@ from torch import Tensor
 
 from sureprox.problems import Problem
 from sureprox.problems.smooth import LinearModel
-from sureprox.stopping import StoppingRule
+from sureprox.solve.stopping import StoppingRule
 
 RIDGE = 1e-14  # of the largest curvature: keeps dependent columns solvable, and costs a Newton step no digit it has
 CHUNK = 2**24  # entries of the largest intermediate array

@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from sureprox.errors import InputError
+from sureprox.base.errors import InputError
 from sureprox.problems import lasso
 from sureprox.sklearn.compat import validate_data
 from sureprox.sklearn.engine import Array, array, checked, chosen_device, fitted, tensor

@@ -1,15 +1,7 @@
 """How the learned optimizers are trained."""
 
 from sureprox.training.api import train
-from sureprox.training.config import (
-    LayerwiseConfig,
-    Loss,
-    Recipe,
-    TrainingConfig,
-    preset,
-    preset_names,
-    settings,
-)
+from sureprox.training.config import LayerwiseConfig, Loss, Recipe, TrainingConfig, preset, preset_names, settings
 from sureprox.training.events import StopTraining, read_log
 from sureprox.training.jobs import Ending, Outcome
 from sureprox.training.recipe_files import read_recipe, recipe_text

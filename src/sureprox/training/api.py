@@ -7,11 +7,11 @@ from typing import Any
 
 import torch
 
-from sureprox.circumstances import memory_of
-from sureprox.errors import ConfigError
-from sureprox.files import locked
+from sureprox.base.errors import ConfigError
+from sureprox.base.files import locked
+from sureprox.base.machine import memory_of
 from sureprox.optimizers import AdaLISTA, LearnedOptimizer, Sure
-from sureprox.problems import Family, LogisticFamily
+from sureprox.sources import Family, LogisticFamily
 from sureprox.training.config import FAMILIES, Config, LayerwiseConfig, Recipe, TrainingConfig
 from sureprox.training.events import Listener
 from sureprox.training.layerwise import LayerwiseRun

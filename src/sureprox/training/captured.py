@@ -8,11 +8,11 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from sureprox.backends import Compiled, can_fuse, fused
-from sureprox.backends.compiled import tensor_fields
+from sureprox.kernels import Compiled, can_fuse, fused
+from sureprox.kernels.runtime.compiled import tensor_fields
 from sureprox.optimizers import FISTA, LearnedOptimizer, State
-from sureprox.plan import estimated_step, plan
 from sureprox.problems import Problem
+from sureprox.solve.plan import estimated_step, plan
 from sureprox.training.meta import MetaAdam
 from sureprox.training.segment import Course, Start, meta_gradients
 from sureprox.training.share import Share, unpack
@@ -70,7 +70,7 @@ class CapturedSegments:
 
     The graph reads and writes fixed memory: each batch of problems is copied over the first one, and the state after a
     segment over the state before it. The smoothness constants come from a second graph, in memory of its own, so that
-    the next batch can be drawn while this one is still at work (`beside`). Where the kernel of `sureprox.backends` is
+    the next batch can be drawn while this one is still at work (`beside`). Where the kernel of `sureprox.kernels` is
     made for the network, it is used; `network` says whether.
     """
 

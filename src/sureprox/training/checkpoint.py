@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sureprox.errors import ConfigError, TrainingError
-from sureprox.files import write_atomically
+from sureprox.base.errors import ConfigError, TrainingError
+from sureprox.base.files import write_atomically
 
 
 @dataclass

@@ -6,10 +6,10 @@ from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from sureprox.errors import ConfigError, SureproxError
+from sureprox.base.errors import ConfigError, SureproxError
 from sureprox.optimizers import InitialState, LearnedOptimizer
 from sureprox.optimizers.kinds import KINDS, build
-from sureprox.problems import Family, LassoFamily, LassoMixture, LogisticFamily, LogisticMixture
+from sureprox.sources import Family, LassoFamily, LassoMixture, LogisticFamily, LogisticMixture
 from sureprox.training.config_checks import at_least, check_common, check_types, suggest
 from sureprox.training.stream_config import STREAMS, StreamConfig
 

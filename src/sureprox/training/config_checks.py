@@ -4,7 +4,7 @@ import difflib
 from enum import StrEnum
 from typing import Any, get_type_hints
 
-from sureprox.errors import ConfigError
+from sureprox.base.errors import ConfigError
 
 
 def check_types(config: Any) -> None:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sureprox.errors import InputError, SureproxError
-from sureprox.files import save_figure
+from sureprox.base.errors import InputError, SureproxError
+from sureprox.base.files import save_figure
 from sureprox.training.events import Event, read_log
 
 if TYPE_CHECKING:

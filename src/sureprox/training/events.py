@@ -5,8 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from sureprox.errors import InputError
-from sureprox.files import cannot_write, parse_json
+from sureprox.base.errors import InputError
+from sureprox.base.files import cannot_write, parse_json
 
 Event = dict[str, Any]  # "event" names its kind: "start", "batch", "validation", "note", "end"
 Listener = Callable[[Event], None]

@@ -6,13 +6,14 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from sureprox.errors import ConfigError, TrainingError
+from sureprox.base.errors import ConfigError, TrainingError
+from sureprox.base.types import Rows, Scalars, Vectors
 from sureprox.optimizers import FISTA
-from sureprox.problems import Family, Problem
+from sureprox.problems import Problem
 from sureprox.problems.forms import Loss, Shape, form_of, lam_of, loss_of
 from sureprox.problems.smooth import LinearModel
-from sureprox.solve import iterate, solve
-from sureprox.types import Rows, Scalars, Vectors
+from sureprox.solve.solve import iterate, solve
+from sureprox.sources import Family
 
 FLOOR = 1e-10  # added to the relative gap: nothing is to be gained below
 SOLVED = 3e-10  # an instance is done when its relative gap, with the floor, is below

@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
-from sureprox.cluster import report, unwanted
-from sureprox.errors import SureproxError, one_line
+from sureprox.base.cluster import report, unwanted
+from sureprox.base.errors import SureproxError, one_line
 from sureprox.optimizers import LearnedOptimizer
 from sureprox.training.api import train
 from sureprox.training.checkpoint import Checkpoint, Progress

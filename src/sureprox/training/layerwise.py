@@ -7,7 +7,7 @@ from torch import Tensor
 
 from sureprox.optimizers import FISTA, State
 from sureprox.problems import Problem
-from sureprox.solve import iterate, solve
+from sureprox.solve.solve import iterate, solve
 from sureprox.training.config import LayerwiseConfig
 from sureprox.training.run import TrainingRun
 from sureprox.training.share import Share

@@ -9,7 +9,7 @@ import uuid
 
 from torch.distributed.distributed_c10d import PrefixStore, Store
 
-from sureprox.errors import ConfigError
+from sureprox.base.errors import ConfigError
 
 PATIENCE = 600.0  # seconds until the others are given up
 PAUSE = 0.02

@@ -15,9 +15,9 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from sureprox.circumstances import machine, today
-from sureprox.errors import TrainingError
-from sureprox.files import remove_scratch
+from sureprox.base.errors import TrainingError
+from sureprox.base.files import remove_scratch
+from sureprox.base.machine import machine, today
 from sureprox.optimizers import LearnedOptimizer, save
 from sureprox.training.checkpoint import Checkpoint, Progress
 from sureprox.training.config import Recipe

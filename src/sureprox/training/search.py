@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from sureprox.circumstances import today
-from sureprox.cluster import connected, done_on
-from sureprox.errors import ConfigError, SureproxError
-from sureprox.files import locked, write_atomically
+from sureprox.base.cluster import connected, done_on
+from sureprox.base.errors import ConfigError, SureproxError
+from sureprox.base.files import locked, write_atomically
+from sureprox.base.machine import today
 from sureprox.training.api import check_fit
 from sureprox.training.config import Recipe
 from sureprox.training.jobs import Ending, Job, Outcome, failed

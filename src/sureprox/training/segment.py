@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from sureprox.backends import Compiled
+from sureprox.kernels import Compiled
 from sureprox.optimizers import Optimizer, State
 from sureprox.optimizers.base import observed_step
 from sureprox.problems import Problem

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sureprox.errors import ConfigError
+from sureprox.base.errors import ConfigError
 from sureprox.optimizers import Optimizer, State
 from sureprox.problems import Problem
 from sureprox.training.team import Team

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, get_type_hints
 
-from sureprox.errors import ConfigError, SureproxError
+from sureprox.base.errors import ConfigError, SureproxError
 from sureprox.training.api import check_fit
 from sureprox.training.config import LayerwiseConfig, Recipe, check_keys, config_dict, override
 from sureprox.training.stream_config import StreamConfig

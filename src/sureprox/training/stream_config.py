@@ -3,8 +3,8 @@
 import math
 from dataclasses import dataclass
 
-from sureprox.errors import ConfigError
-from sureprox.problems import Family, LassoMixture, LogisticMixture
+from sureprox.base.errors import ConfigError
+from sureprox.sources import Family, LassoMixture, LogisticMixture
 from sureprox.training.config_checks import at_least, check_common, check_types
 
 

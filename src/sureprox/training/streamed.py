@@ -8,8 +8,9 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from sureprox.backends import compiler_available
-from sureprox.backends.compiled import tensor_fields, with_own_code
+from sureprox.base.types import Scalars, Vectors
+from sureprox.kernels import compiler_available
+from sureprox.kernels.runtime.compiled import tensor_fields, with_own_code
 from sureprox.optimizers import Optimizer, State
 from sureprox.optimizers.base import Seen
 from sureprox.problems.smooth import LinearModel
@@ -19,7 +20,6 @@ from sureprox.training.run import TrainingRun
 from sureprox.training.segment import Course
 from sureprox.training.share import Share
 from sureprox.training.stream_config import StreamConfig
-from sureprox.types import Scalars, Vectors
 
 T = TypeVar("T")
 LOST = 32.0  # a log gap beyond which an instance is given up

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from sureprox.errors import ConfigError, InputError
+from sureprox.base.errors import ConfigError, InputError
 from sureprox.training.jobs import Ending
 from sureprox.training.space import Choice, Space, Value
 from sureprox.training.trials import Steps, Told

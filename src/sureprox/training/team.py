@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from sureprox.errors import ConfigError, TrainingError
+from sureprox.base.errors import ConfigError, TrainingError
 
 # What was exchanged last. The threads of gloo let go of it a little after the call that sent it; were they the last
 # to hold it, they would have to ask the interpreter, and a process that is just ending would be aborted.

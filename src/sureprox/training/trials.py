@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
-from sureprox.errors import SureproxError
+from sureprox.base.errors import SureproxError
 from sureprox.training.events import Event, StopTraining, read_log
 from sureprox.training.jobs import Ending, Job, Outcome, found, train_job
 

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from sureprox.backends import Compiled, compiler_available
+from sureprox.kernels import Compiled, compiler_available
 from sureprox.optimizers import InitialState, Optimizer
 from sureprox.training.captured import CapturedSegments, capture
 from sureprox.training.config import TrainingConfig

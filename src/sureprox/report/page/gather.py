@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sureprox.errors import InputError
+from sureprox.base.errors import InputError
+from sureprox.base.files import parse_json
 from sureprox.evaluation.battery_records import LEVELS, KindRecord, read_records
 from sureprox.evaluation.figures import FIGURES
 from sureprox.evaluation.record_files import read_figure
 from sureprox.evaluation.records import DIGITS, FigureRecord, RecordError, reading
-from sureprox.files import parse_json
 from sureprox.training.events import Event, read_log
 
 FIGURE = re.compile(r"fig\d+\.json")

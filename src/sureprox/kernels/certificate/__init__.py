@@ -1,0 +1,1 @@
+"""Certificates in float64."""

@@ -1,0 +1,86 @@
+// What is known about a point of each LASSO problem, in double precision and from one read of A as it is: F, its duality
+// gap, the KKT residual and the gradient g = A'z, z = A x - b.
+//
+// With s the dual scale, that is the minimizer of |z|^2 s^2 / 2 + s z'b among |s| <= lam / max_j |g_j|, the gap is
+//
+//     (1 - s)^2 |z|^2 / 2 + sum_j (lam |x_j| + s g_j x_j).
+#pragma once
+#include "runtime/parallel.h"
+
+template <class T> struct Certificate {
+    const T *A, *b, *lam;  // (batch, m, n), (batch, m), (batch)
+    const double* x;       // (batch, n)
+    double *out, *gradient;  // (batch, 3), (batch, n)
+    const T* const* weights;  // none
+    int64_t batch, m, n, threads;
+};
+
+INLINE Vec<double> widened(const double* p) { return load(p); }
+INLINE Vec<double> widened(const float* p) {
+    typedef float Half __attribute__((vector_size(BYTES / 2)));
+    Half v;
+    std::memcpy(&v, p, sizeof v);
+    return __builtin_convertvector(v, Vec<double>);
+}
+
+// z = A x - b for ROWS rows, of which `count` are there, and their part of g while they are in the nearest cache.
+template <class T>
+void widened_rows(const T* A, int64_t stride, const T* b, int count, const double* x, double* g, double* z,
+                  int64_t padded) {
+    Vec<double> sum[ROWS] = {};
+    for (int64_t j = 0; j < padded; j += LANES<double>) {
+        const Vec<double> v = load(x + j);
+        for (int i = 0; i < ROWS; i++) sum[i] += widened(A + i * stride + j) * v;
+    }
+    for (int i = 0; i < ROWS; i++) z[i] = i < count ? total<double>(sum[i]) - double(b[i]) : 0;
+    for (int64_t j = 0; j < padded; j += LANES<double>) {
+        Vec<double> v = load(g + j);
+        for (int i = 0; i < ROWS; i++) {
+            v += widened(A + i * stride + j) * z[i];
+            __builtin_prefetch(A + (ROWS + i) * stride + j);
+        }
+        store(g + j, v);
+    }
+}
+
+template <class T> void certify(const Certificate<T>& in, int64_t instance) {
+    const int64_t m = in.m, n = in.n, padded = rounded_up(n, LANES<double>);
+    const T *A = in.A + instance * m * n, *b = in.b + instance * m;
+    const double *point = in.x + instance * n, lam = in.lam[instance];
+    double *x = scratch<double, 2>(2 * padded), *g = x + padded;
+    std::memset(x, 0, 2 * padded * sizeof(double));
+    std::memcpy(x, point, n * sizeof(double));
+    double square = 0, product = 0;
+    // Rows may be read beyond their end, into the next one, where x is zero; the last ones are copied first.
+    T* last = scratch<T, 3>(ROWS * padded);
+    for (int64_t first = 0; first < m; first += ROWS) {
+        const int count = int(std::min<int64_t>(ROWS, m - first));
+        const T* rows = A + first * n;
+        int64_t stride = n;
+        if (first + ROWS >= m) {
+            std::memset(last, 0, ROWS * padded * sizeof(T));
+            for (int i = 0; i < count; i++) std::memcpy(last + i * padded, rows + i * n, n * sizeof(T));
+            rows = last, stride = padded;
+        }
+        double z[ROWS];
+        widened_rows(rows, stride, b + first, count, x, g, z, padded);
+        for (int i = 0; i < count; i++) square += z[i] * z[i], product += z[i] * double(b[first + i]);
+    }
+    double largest = 0, size = 0, kkt = 0;
+    for (int64_t j = 0; j < n; j++) {
+        const double off = x[j] != 0 ? std::fabs(g[j] + std::copysign(lam, x[j])) : std::fabs(g[j]) - lam;
+        size += std::fabs(x[j]), largest = std::max(largest, std::fabs(g[j])), kkt = std::max(kkt, off);
+    }
+    double scale = square > 0 ? -product / square : 1;
+    if (largest > 0) scale = std::min(std::max(scale, -lam / largest), lam / largest);
+    double gap = 0.5 * (1 - scale) * (1 - scale) * square;
+    for (int64_t j = 0; j < n; j++) gap += std::max(lam * std::fabs(x[j]) + scale * g[j] * x[j], 0.0);
+    const double value = 0.5 * square + lam * size, lost = value - value;  // zero, or not a number: then nothing is one
+    double* out = in.out + 3 * instance;
+    out[0] = value, out[1] = gap + lost, out[2] = kkt + lost;
+    std::memcpy(in.gradient + instance * n, g, n * sizeof(double));
+}
+
+template <class T> void certificates(const Certificate<T>& in) {
+    parallel(in.batch, 2 * in.m * in.n, in.threads, [&](int64_t i) { certify(in, i); });
+}

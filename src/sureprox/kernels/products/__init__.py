@@ -1,0 +1,1 @@
+"""Products with A: gradients and images of several points from one read."""

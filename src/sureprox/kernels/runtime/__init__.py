@@ -1,0 +1,1 @@
+"""Building, keeping, loading and launching kernels; recording and replaying steps."""

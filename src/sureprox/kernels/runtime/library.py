@@ -1,0 +1,150 @@
+"""The C++ of the kernels: compiled when first worth it, kept in the cache directory, loaded with ctypes.
+
+Nothing here raises: where there is no compiler, or it fails, there is no library, and `native_status()` says why.
+"""
+
+import ctypes
+import hashlib
+import os
+import platform
+import shutil
+import tempfile
+import threading
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+from sureprox.base.cache import cache_directory
+from sureprox.base.errors import one_line
+from sureprox.base.files import write_atomically
+from sureprox.base.private import private_directory, user
+from sureprox.kernels.runtime import compiling, loading
+from sureprox.kernels.runtime.compiling import CompilerError
+
+_lock = threading.Lock()
+_loaded: ctypes.CDLL | None = None
+_said = "not asked for yet"
+_tried = _looked = False
+_builder: threading.Thread | None = None
+
+
+def library(build: bool) -> ctypes.CDLL | None:
+    """The compiled kernels; compiled now, which takes seconds, only if `build` and no copy is in the cache."""
+    global _loaded, _said, _tried, _looked
+    if _loaded is not None or _tried or (_looked and not build):
+        return _loaded
+    with _lock:
+        if _loaded is None and not _tried:
+            _looked, _tried = True, build
+            _loaded, _said = _found(build)
+    return _loaded
+
+
+def build_later() -> None:
+    """Build the library in a thread of its own, for solves to come."""
+    global _builder
+    with _lock:
+        if _builder is None and not _tried:
+            _builder = threading.Thread(target=library, args=(True,), daemon=True)
+            _builder.start()
+
+
+def native_status() -> str:
+    """One line: where the compiled kernels came from, or why they are not used."""
+    return _said
+
+
+def forget() -> None:
+    """Look for the library anew at the next call."""
+    global _loaded, _said, _tried, _looked
+    with _lock:
+        _loaded, _said, _tried, _looked = None, "not asked for yet", False, False
+
+
+def folder() -> Path:
+    """Where libraries are kept: one place for each user of the cache directory."""
+    return cache_directory() / f"native-{user()}"
+
+
+def _found(build: bool) -> tuple[ctypes.CDLL | None, str]:
+    if os.environ.get("SUREPROX_NATIVE", "1") == "0":
+        return None, "switched off: SUREPROX_NATIVE is 0"
+    try:
+        compiler = compiling.compiler()
+        key = _key(compiler)
+        place, trouble = _place(build)
+        for kept in sorted(place.glob(f"{key}-*.so")) if place is not None else ():
+            if (made := _loaded_from(kept, key)) is not None:
+                return made, f"loaded from {kept}"
+        if not build:
+            return None, trouble or "not compiled yet: no problem so far was large enough to be worth it"
+        return _built(compiler, key, place, trouble)
+    except (CompilerError, OSError) as error:
+        return None, one_line(str(error))
+
+
+def _place(make: bool) -> tuple[Path | None, str]:
+    """`folder()`, or None and the reason if nothing can be kept there, or somebody else could have put files there."""
+    try:
+        return private_directory(folder(), make), ""
+    except FileNotFoundError:
+        return None, ""
+    except OSError as error:
+        return None, f"nothing is kept: {error}"
+
+
+def _built(compiler: list[str], key: str, place: Path | None, trouble: str) -> tuple[ctypes.CDLL, str]:
+    """Compile, and keep the result under a name that holds its own hash, put there in one move."""
+    with tempfile.TemporaryDirectory() as scratch:
+        target = Path(scratch) / "native.so"
+        compiling.compile_to(target, compiler)
+        content = target.read_bytes()
+    if place is not None:
+        kept = place / _name(key, content)
+        try:
+            write_atomically(kept, content)
+            kept.chmod(0o600)
+        except OSError as error:  # it serves this process only
+            trouble = f"nothing is kept: {error}"
+        else:
+            if (made := _loaded_from(kept, key)) is not None:
+                return made, f"compiled by {compiler[0]} into {kept}"
+    return loading.from_memory(content), f"compiled by {compiler[0]} for this process; {trouble}"
+
+
+def _loaded_from(kept: Path, key: str) -> ctypes.CDLL | None:
+    """The library, if the file is what its name says and nobody else can have written it; else it is not opened."""
+    try:
+        return loading.from_file(kept, lambda content: kept.name == _name(key, content))
+    except loading.DamagedError:
+        kept.unlink(missing_ok=True)
+    except OSError:
+        pass
+    return None
+
+
+def _name(key: str, content: bytes) -> str:
+    return f"{key}-{hashlib.sha256(content).hexdigest()}.so"
+
+
+@cache
+def _sources() -> bytes:
+    parts = sorted(Path(str(files("sureprox.kernels"))).rglob("*.[hc]*"))
+    return b"".join(part.name.encode() + part.read_bytes() for part in parts if part.suffix in (".h", ".cpp"))
+
+
+def _key(compiler: list[str]) -> str:
+    """What the result depends on: the sources, the command, the programs that it names and the processor."""
+    programs = [Path(found).resolve() for word in compiler if (found := shutil.which(word)) is not None]
+    stats = [(str(program), program.stat().st_size, program.stat().st_mtime_ns) for program in programs]
+    parts = repr((compiling.command(compiler), stats, platform.machine(), _processor())).encode()
+    return hashlib.sha256(b"\0".join([_sources(), parts])).hexdigest()[:16]
+
+
+def _processor() -> str:
+    """What -march=native looks at: the model and the features of the first processor."""
+    try:
+        first = Path("/proc/cpuinfo").read_text().partition("\n\n")[0].splitlines()
+    except OSError:
+        return platform.processor()
+    return "\n".join(line for line in first if line.startswith(("model", "vendor", "flags", "Features", "CPU")))

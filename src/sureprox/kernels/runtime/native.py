@@ -1,0 +1,220 @@
+"""Calling the compiled kernels of a CPU (native/), and the moves of the learned optimizers by them.
+
+Float32 and float64, for problems of at least SMALLEST coordinates. Results agree with the plain move up to rounding,
+and do not depend on the place in the batch.
+"""
+
+import ctypes
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from sureprox.kernels.runtime.library import library
+from sureprox.kernels.runtime.threads import available
+from sureprox.optimizers.base import Seen
+from sureprox.optimizers.go_math_l2o import Activation, GoMathL2O, GoMathState, GradientMap
+from sureprox.optimizers.lstm import CoordinateNetwork
+from sureprox.problems import Problem
+from sureprox.problems.forms import Form, Loss, dense, lam_of
+
+SMALLEST = 16  # coordinates: a vector of the widest registers
+LARGEST_ALONE = 1 << 22  # entries of one A above which a single thread per instance is not enough
+
+SUFFIX = {torch.float32: "float", torch.float64: "double"}
+
+
+@cache
+def _arguments(pointers: str, numbers: str) -> type[ctypes.Structure]:
+    """A struct of pointers, then of 64-bit numbers, as in the C++ of that step."""
+    fields: list[tuple[str, Any]] = [(name, ctypes.c_void_p) for name in pointers.split()]
+    fields += [(name, ctypes.c_int64) for name in numbers.split()]
+    return type("Arguments", (ctypes.Structure,), {"_fields_": fields})
+
+
+GO_MATH = (
+    "A b g shift lam step q_scale norms x v h c x_new v_new h_new c_new R Q B features weights turn",
+    "batch m n hidden layers stride gradient_map softplus biases threads",
+)
+GRADIENT = ("A b x g weights", "batch m n threads")
+FORWARD = ("features h c out h_new c_new weights", "rows width hidden layers stride heads inner threads")
+
+
+def arguments(
+    layout: tuple[str, str], tensors: Mapping[str, Tensor | None], weights: Any = None, **numbers: int
+) -> ctypes.Structure:
+    """The struct of a kernel on contiguous tensors of one dtype, which must outlive it; None is a null pointer."""
+    pointers = {key: value.data_ptr() for key, value in tensors.items() if value is not None}
+    return _arguments(*layout)(**pointers, weights=weights, threads=available(), **numbers)
+
+
+def call(
+    name: str, layout: tuple[str, str], tensors: Mapping[str, Tensor | None], weights: Sequence[Tensor], **numbers: int
+) -> None:
+    """Call a kernel, see `arguments`; weights become an array of pointers."""
+    kernels = library(build=False)
+    assert kernels is not None
+    array = (ctypes.c_void_p * len(weights))(*(w.data_ptr() for w in weights))
+    made = arguments(layout, tensors, ctypes.addressof(array), **numbers)
+    getattr(kernels, name)(ctypes.byref(made))
+
+
+def suits(form: Form) -> bool:
+    """Whether the kernels are made for problems of this form."""
+    return form.device.type == "cpu" and form.dtype in SUFFIX and form.n >= SMALLEST
+
+
+def suits_matrices(form: Form) -> bool:
+    """Whether kernels that read A with a thread for each instance are made for this form."""
+    return suits(form) and form.own_matrices and form.m * form.n <= LARGEST_ALONE
+
+
+def suits_squares(form: Form) -> bool:
+    """The same where f = 1/2 |A x - b|^2 is computed."""
+    return suits_matrices(form) and form.loss is Loss.SQUARES
+
+
+def data(problem: Problem, seen: Seen | None) -> dict[str, Tensor | None]:
+    """What a step needs where r = lam |x|_1: the shift, lam, and the gradient or, to compute it, A and b."""
+    shift = None if problem.shift is None else problem.shift.contiguous()
+    found: dict[str, Tensor | None] = {"A": None, "b": None, "g": None, "shift": shift}
+    found["lam"] = lam_of(problem).expand(problem.batch).contiguous()
+    if seen is not None:
+        return found | {"g": seen.grad.contiguous()}
+    A, b = dense(problem)
+    return found | {"A": A, "b": b.contiguous()}
+
+
+def rows_of(parts: Mapping[str, Tensor | None]) -> int:
+    A = parts["A"]
+    return 0 if A is None else A.shape[1]
+
+
+def network_weights(network: CoordinateNetwork, dtype: torch.dtype) -> list[Tensor]:
+    """The weights in the order of network.h, without `embed`."""
+    parts = network._modules
+    modules: list[Any] = [parts["lstm"]]
+    if network.inner is not None:
+        modules.append(network.inner)
+    heads: Any = parts["heads"]
+    modules += [heads._modules[name] for name in network.names]
+    return in_dtype([w for module in modules for w in module._parameters.values()], dtype)
+
+
+def in_dtype(weights: list[Tensor], dtype: torch.dtype) -> list[Tensor]:
+    return [w if w.dtype == dtype and w.is_contiguous() else w.detach().to(dtype).contiguous() for w in weights]
+
+
+def unit_rows(memory: Tensor) -> Tensor:
+    """(layers, rows, hidden) as (layers, hidden, rows) in the layout of the kernels, copied only if it is another."""
+    turned = memory.detach().mT
+    hidden, rows = turned.shape[1:]
+    stride = _stride(rows, memory.element_size())
+    return turned if turned.stride() == (hidden * stride, stride, 1) else memory_like(turned).copy_(turned)
+
+
+def memory_like(turned: Tensor) -> Tensor:
+    """Room for (layers, hidden, rows) in the layout of the kernels."""
+    layers, hidden, rows = turned.shape
+    return turned.new_empty(layers, hidden, _stride(rows, turned.element_size()))[:, :, :rows]
+
+
+def _stride(rows: int, size: int) -> int:
+    """From unit to unit an odd number of cache lines, so that the units do not compete for the same place in it."""
+    line = 64 // size
+    return (-(-rows // line) | 1) * line
+
+
+def go_math_move(
+    optimizer: GoMathL2O,
+    problem: Problem,
+    state: GoMathState,
+    seen: Seen | None = None,
+    then: Callable[[Tensor], ctypes.Structure] | None = None,
+) -> GoMathState:
+    """`GoMathL2O.move`, without `seen` its `step`, where r = lam |x|_1.
+
+    `then` makes, of the next x, the arguments of the turn that follows for each instance while its A is near.
+    """
+    x, network = state.x, optimizer.network
+    batch, n = x.shape
+    memory = {"h": unit_rows(state.h), "c": unit_rows(state.c)}
+    parts = data(problem, seen)
+    tensors = {
+        **parts,
+        "step": state.step_size.contiguous(),
+        "q_scale": state.step_size**optimizer.q_power,
+        **{name: getattr(state, name).contiguous() for name in ("norms", "x", "v")},
+        **memory,
+    }
+    new = {name: torch.empty_like(tensors["x"]) for name in ("x_new", "v_new", "R", "Q", "B")}
+    new |= {f"{name}_new": memory_like(value) for name, value in memory.items()}
+    new["features"] = x.new_empty(batch, 3, n)
+    turn = None if then is None else then(new["x_new"])
+    call(
+        f"go_math_{SUFFIX[x.dtype]}",
+        GO_MATH,
+        tensors | new,
+        weights=network_weights(network, x.dtype),
+        batch=batch,
+        m=rows_of(parts),
+        n=n,
+        hidden=network.hidden,
+        layers=network.layers,
+        stride=memory["h"].stride(1),
+        gradient_map=list(GradientMap).index(optimizer.gradient_map),
+        softplus=optimizer.activation is Activation.SOFTPLUS,
+        biases=optimizer.biases,
+        **({} if turn is None else {"turn": ctypes.addressof(turn)}),
+    )
+    changed = {name.removesuffix("_new"): value for name, value in new.items()}
+    changed |= {name: changed[name].mT for name in ("h", "c", "features")}
+    return replace(state, k=state.k + 1, **changed)
+
+
+class NativeNetwork(nn.Module):
+    """`CoordinateNetwork` by the kernel, on the same weights."""
+
+    def __init__(self, network: CoordinateNetwork) -> None:
+        super().__init__()
+        self.network = network
+        self.names = network.names
+        self.initial_memory = network.initial_memory
+
+    def forward(self, features: Tensor, h: Tensor, c: Tensor) -> tuple[dict[str, Tensor], Tensor, Tensor]:
+        network, (batch, n, width) = self.network, features.shape
+        signal = features.reshape(batch * n, width)
+        if network.embed is not None:
+            weight, bias = in_dtype([network.embed.weight, network.embed.bias], features.dtype)
+            signal = functional.elu(torch.addmm(bias, signal, weight.mT))
+        tensors = {"features": signal.mT.contiguous(), "h": unit_rows(h), "c": unit_rows(c)}
+        out = signal.new_empty(len(network.names), batch * n)
+        new = {"out": out, "h_new": memory_like(tensors["h"]), "c_new": memory_like(tensors["c"])}
+        call(
+            f"forward_{SUFFIX[features.dtype]}",
+            FORWARD,
+            tensors | new,
+            weights=network_weights(network, features.dtype),
+            rows=batch * n,
+            width=signal.shape[1],
+            hidden=network.hidden,
+            layers=network.layers,
+            stride=tensors["h"].stride(1),
+            heads=len(network.names),
+            inner=network.inner is not None,
+        )
+        outputs = dict(zip(network.names, out.view(-1, batch, n).unbind(0), strict=True))
+        return outputs, new["h_new"].mT, new["c_new"].mT
+
+
+def gradient(problem: Problem, x: Tensor) -> Tensor:
+    """A'(A x - b) with one read of A."""
+    A, b = dense(problem)
+    point, g = problem.centred(x).contiguous(), torch.empty_like(x, memory_format=torch.contiguous_format)
+    tensors = {"A": A, "b": b.contiguous(), "x": point, "g": g}
+    call(f"gradient_{SUFFIX[x.dtype]}", GRADIENT, tensors, weights=(), batch=len(x), m=A.shape[1], n=x.shape[1])
+    return g

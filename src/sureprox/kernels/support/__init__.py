@@ -1,0 +1,1 @@
+"""Finishing on the support."""

@@ -1,0 +1,33 @@
+"""`sureprox.support.newton` for LASSO problems by a compiled kernel, on a CPU (see cpu.py)."""
+
+import torch
+from torch import Tensor
+
+from sureprox.kernels.runtime.native import SUFFIX, call
+from sureprox.problems.forms import dense, lam_of
+from sureprox.support.newton import ROUNDS, Attempt
+
+WIDEST = 256  # candidates; with more, the matrix products of PyTorch are faster
+MOST_ROWS = 2**14  # of which each thread holds the candidates in float64
+POLISH = ("A lam rows x g z weights", "batch m n rounds threads")
+
+
+def points(given: Attempt) -> Tensor:
+    """`Attempt.points` of LASSO problems with one A per instance.
+
+    Where a coordinate should have joined that was no candidate, or `ROUNDS` were not enough, what a second call from
+    there would find.
+    """
+    A, lam = dense(given.problem).A, lam_of(given.problem)
+    narrow = given.widths(lam) <= WIDEST
+    return _narrow(A, lam, given) if bool(narrow.all()) else given.divided(narrow, lambda few: _narrow(A, lam, few))
+
+
+def _narrow(A: Tensor, lam: Tensor, given: Attempt) -> Tensor:
+    count, m, n = A.shape
+    x, g, rows = (value.contiguous() for value in (given.x.double(), given.g.double(), given.rows))
+    z = torch.empty_like(x)
+    tensors: dict[str, Tensor | None] = {"A": A, "lam": lam.expand(count).contiguous(), "rows": rows}
+    tensors |= {"x": x, "g": g, "z": z}
+    call(f"polish_{SUFFIX[A.dtype]}", POLISH, tensors, (), batch=len(rows), m=m, n=n, rounds=ROUNDS)
+    return z

@@ -1,0 +1,75 @@
+"""The step of Sure on a CPU as one call of a compiled kernel; see `cpu` for when."""
+
+import math
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sureprox.kernels.runtime.native import SUFFIX, call, data, in_dtype, rows_of
+from sureprox.optimizers import sure
+from sureprox.optimizers.base import Seen
+from sureprox.optimizers.sure import Sure, SureState
+from sureprox.optimizers.sure_network import SureNetwork
+from sureprox.problems import Problem
+
+VECTORS = ("x", "x_before", "g_before", "G_before", "side_before")
+SCALARS = ("G_first", "t", "momentum")
+INSTANCE = ("instance_h", "instance_c")
+COORDINATE = ("coordinate_h", "coordinate_c")
+SURE = (
+    "A b g shift lam step x x_before g_before G_before side_before G_first t momentum fresh instance_h instance_c "
+    "coordinate_h coordinate_c constants x_new x_before_new g_before_new G_before_new side_before_new G_first_new "
+    "t_new momentum_new instance_h_new instance_c_new coordinate_h_new coordinate_c_new R P weights",
+    "batch m n instance coordinate conjugate threads",
+)
+
+
+def sure_move(optimizer: Sure, problem: Problem, state: SureState, seen: Seen | None = None) -> SureState:
+    """`Sure.move`, without `seen` its `step`, where r = lam |x|_1."""
+    x, network = state.x, optimizer.network
+    parts = data(problem, seen)
+    batch, n = x.shape
+    names = VECTORS + SCALARS + INSTANCE + (COORDINATE if network.coordinate else ())
+    old: dict[str, Tensor] = {name: getattr(state, name).contiguous() for name in names}
+    new = {name: torch.empty_like(value) for name, value in old.items()}
+    R = torch.empty_like(new["x"] if network.coordinate else new["t"])
+    P = torch.empty_like(new["x"] if network.coordinate or optimizer.conjugate else new["t"])
+    call(
+        f"sure_{SUFFIX[x.dtype]}",
+        SURE,
+        {
+            **parts,
+            **old,
+            **{f"{name}_new": value for name, value in new.items()},
+            "step": state.step_size.contiguous(),
+            "fresh": state.fresh.contiguous(),
+            "constants": _constants(*sure.MOMENTUM, math.log2(sure.REACH), sure.RELUCTANCE, dtype=x.dtype),
+            "R": R,
+            "P": P,
+        },
+        weights=_weights(network, x.dtype),
+        batch=batch,
+        m=rows_of(parts),
+        n=n,
+        instance=network.instance,
+        coordinate=network.coordinate,
+        conjugate=optimizer.conjugate,
+    )
+    spread = {"R": R, "P": P}
+    spread = {name: value if value.ndim == 2 else value.unsqueeze(1).expand(-1, n) for name, value in spread.items()}
+    return replace(state, k=state.k + 1, fresh=torch.zeros_like(state.fresh), **new, **spread)
+
+
+@cache
+def _constants(*values: float, dtype: torch.dtype) -> Tensor:
+    return torch.tensor(values, dtype=dtype)
+
+
+def _weights(network: SureNetwork, dtype: torch.dtype) -> list[Tensor]:
+    """In the order of sure_network.h."""
+    names = ("lstm", "out", *(("told", "coordinate_lstm", "inner", "heads") if network.coordinate else ()))
+    modules: list[Any] = [network._modules[name] for name in names]
+    return in_dtype([w for module in modules for w in module._parameters.values() if w is not None], dtype)

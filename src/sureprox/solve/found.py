@@ -1,0 +1,63 @@
+"""Points found beside the iterations, by polish or path, that lie lower than the answer but are not proved to solve."""
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from sureprox.guarantee.guaranteed import TRACKS
+from sureprox.solve.solution import Solution
+from sureprox.solve.stopping import Measurement, put
+
+
+@dataclass(frozen=True)
+class Found:
+    """For each instance the lowest point that was offered."""
+
+    x: Tensor  # (B, n) in float64
+    track: Tensor  # (B,) index into TRACKS
+    objective: Tensor  # (B,) in float64, as the following two; infinite before the first offer
+    gap: Tensor
+    kkt: Tensor
+
+    def offered(self, rows: Tensor, points: Tensor, seen: Measurement, wanted: Tensor, track: int) -> "Found":
+        """With `points` (R, n) of the instances `rows`, at which `seen` was measured, where `wanted` (R,) and lower."""
+        lower = wanted & torch.isfinite(points).all(1) & (seen.objective < self.objective[rows])
+        return Found(
+            x=put(self.x, rows, lower, points),
+            track=put(self.track, rows, lower, torch.full_like(rows, track)),
+            objective=put(self.objective, rows, lower, seen.objective),
+            gap=put(self.gap, rows, lower, seen.gap),
+            kkt=put(self.kkt, rows, lower, seen.kkt),
+        )
+
+    def preferred(self, solution: Solution, unsolved: Tensor) -> Solution:
+        """`solution` with these points where they are lower, if `unsolved` (B,).
+
+        F(x) - F* is then below the gap that was known before, too.
+        """
+        lower = unsolved & (self.objective < solution.objective)
+        if not bool(lower.any()):
+            return solution
+        track = solution.track.copy()
+        for i in lower.nonzero()[:, 0].tolist():
+            track[i] = TRACKS[int(self.track[i])]
+        return replace(
+            solution,
+            x=torch.where(lower.unsqueeze(1), self.x, solution.x.double()),
+            objective=torch.where(lower, self.objective, solution.objective),
+            gap=torch.where(lower, torch.minimum(self.gap, solution.gap), solution.gap),
+            kkt=torch.where(lower, self.kkt, solution.kkt),
+            track=track,
+            refined=solution.refined | (lower if solution.x.dtype == torch.float32 else torch.zeros_like(lower)),
+        )
+
+    def select(self, index: Tensor) -> "Found":
+        """Of the instances in `index`."""
+        return Found(self.x[index], self.track[index], self.objective[index], self.gap[index], self.kkt[index])
+
+
+def nothing_found(x: Tensor) -> Found:
+    """Of instances with points like x (B, n)."""
+    none = torch.full((len(x),), torch.inf, dtype=torch.float64, device=x.device)
+    return Found(torch.zeros_like(x, dtype=torch.float64), torch.zeros_like(none, dtype=torch.int64), none, none, none)

@@ -1,0 +1,283 @@
+"""How a problem will be solved: decided once, before the first iteration, and handed down as a value.
+
+A plan depends on the form of the problem, that is on one instance, on the optimizer and on the engine asked for; not on
+the size of the batch, on the number of threads or on what ran before.
+"""
+
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+import torch
+
+from sureprox.base.errors import InputError
+from sureprox.base.operations import PLAIN, Operations
+from sureprox.base.types import Scalars, Vectors
+from sureprox.guarantee import Certified, CertifiedCheap
+from sureprox.kernels import on_cpu as cpu_operations
+from sureprox.kernels import on_gpu as gpu_operations
+from sureprox.kernels.runtime import cuda
+from sureprox.kernels.runtime.compiled import compiler_available
+from sureprox.kernels.runtime.library import build_later, library, native_status
+from sureprox.kernels.runtime.native import suits
+from sureprox.kernels.runtime.replay import Accelerated
+from sureprox.optimizers import FISTA, LearnedOptimizer, Optimizer
+from sureprox.optimizers.base import S, stepped
+from sureprox.problems import Problem
+from sureprox.problems.checks import trusted
+from sureprox.problems.forms import Form, form_of
+
+MOST_IDLE = 16  # recorded or compiled steps that are kept for the next solve
+MOST_PLANS = 64
+
+
+class Engine(StrEnum):
+    AUTO = "auto"  # kernels where they exist, and are built
+    PLAIN = "plain"  # single operations of PyTorch: the specification
+    KERNELS = "kernels"  # as auto, and builds them first
+    COMPILED = "compiled"  # kernels, and everything else by torch.compile
+
+
+@dataclass(frozen=True)
+class Plan:
+    """`engine` is what runs: plain, kernels or compiled."""
+
+    engine: Engine
+    form: Form
+    optimizer: Optimizer[Any]  # as it was given
+    certify: bool | str
+    operations: Operations = PLAIN
+    replayed: bool = False  # on a GPU: steps are recorded
+
+    @contextmanager
+    def stepping(self) -> Iterator[Optimizer[Any]]:
+        """What takes the steps of one run, and of no other one at the same time."""
+        if self.engine is not Engine.COMPILED and not self.replayed:
+            yield self.once()
+            return
+        made = _idle.taken(self.key)
+        if made is None:
+            made = self._accelerated()
+        yield made
+        _idle.put(self.key, made)  # not after an error: what it holds is unknown then
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What decides everything else: the optimizer is known by itself, and its weights by how often they changed."""
+        weights = self.optimizer.parameters() if isinstance(self.optimizer, LearnedOptimizer) else ()
+        changes = tuple((weight.data_ptr(), weight._version) for weight in weights)
+        return self.engine, self.form, self.certify, Identity(self.optimizer), changes
+
+    def guaranteed(self) -> Optimizer[Any]:
+        """The optimizer with its guarantee, if one is asked for."""
+        return wrapped(self.optimizer, self.certify, self.operations)
+
+    def _accelerated(self) -> Accelerated[Any]:
+        optimizer = self.guaranteed()
+        guarantee = optimizer if isinstance(optimizer, Certified) else None
+        on_gpu = self.form.device.type == "cuda"  # where float64 only ends runs, which are too short for a compilation
+        compiled = self.engine is Engine.COMPILED and not (on_gpu and self.form.dtype == torch.float64)
+        compiled = compiled and not gpu_operations.all_in_kernels(self.operations, guarantee)
+        reads = gpu_operations.reads_the_problem(self.operations, guarantee)
+        return Accelerated(self.once(), optimizer, self.operations, compiled, reads)
+
+    def once(self) -> Optimizer[Any]:
+        """What takes steps whose states stay as they are."""
+        return Planned(self.guaranteed(), self.operations)
+
+
+def step_size(problem: Problem, engine: str = "auto") -> Scalars:
+    """1/L, by an engine."""
+    return estimated_step(problem, plan(problem, FISTA(), engine=engine).operations)
+
+
+def estimated_step(problem: Problem, operations: Operations) -> Scalars:
+    """1/L."""
+    if operations.largest is None:
+        return problem.step_size()
+    L: Scalars = problem.f.lipschitz(largest=operations.largest)  # type: ignore[call-arg]
+    return trusted(problem.step_size(L))  # it is made here; whoever iterates has to look at it (`Run.finish`)
+
+
+class Identity:
+    """An object as a key: itself, whatever it says about being equal, and alive as long as the key is."""
+
+    def __init__(self, value: object) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Identity) and other.value is self.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+
+class Planned(Optimizer[S]):
+    """An optimizer whose steps are taken with what `operations` offers."""
+
+    def __init__(self, optimizer: Optimizer[S], operations: Operations) -> None:
+        self.optimizer = optimizer
+        self.operations = operations
+
+    def init(
+        self,
+        problem: Problem,
+        x0: Vectors,
+        *,
+        generator: torch.Generator | None = None,
+        step_size: Scalars | None = None,
+    ) -> S:
+        if step_size is None and self.optimizer.uses_lipschitz:
+            step_size = estimated_step(problem, self.operations)
+        return self.optimizer.init(problem, x0, generator=generator, step_size=step_size)
+
+    def step(self, problem: Problem, state: S) -> S:
+        if not self.optimizer.looks_once:
+            return self.optimizer.step(problem, state)
+        return stepped(self.optimizer, problem, state, self.operations)
+
+
+class _Idle:
+    """A few objects for whoever comes next; each is taken by one at a time."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self._lock = threading.Lock()
+        self._kept: list[tuple[Any, Any]] = []  # the oldest first
+
+    def taken(self, key: Any) -> Any:
+        with self._lock:
+            for place in reversed(range(len(self._kept))):
+                if self._kept[place][0] == key:
+                    return self._kept.pop(place)[1]
+            return None
+
+    def put(self, key: Any, value: Any) -> None:
+        with self._lock:
+            self._kept.append((key, value))
+            del self._kept[: -self.most]
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+
+class _Plans:
+    """The last plans, by what they were made from."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[Any, Plan] = OrderedDict()
+
+    def get(self, key: Any) -> Plan | None:
+        with self._lock:
+            return self._kept.get(key)
+
+    def put(self, key: Any, value: Plan) -> None:
+        with self._lock:
+            self._kept[key] = value
+            if len(self._kept) > self.most:
+                self._kept.popitem(last=False)
+
+
+_idle = _Idle(MOST_IDLE)
+_plans = _Plans(MOST_PLANS)
+
+
+def plan(
+    problem: Problem,
+    optimizer: Optimizer[Any],
+    certify: bool | str = False,
+    engine: str = "auto",
+    differentiable: bool = False,
+    wait: bool = False,
+) -> Plan:
+    """`engine`: see `Engine`. With `differentiable`, gradients flow, which only plain operations let them.
+
+    `wait`: "auto" too builds the kernels first.
+    """
+    chosen = chosen_engine(engine)
+    if type(optimizer) is Certified or type(optimizer) is CertifiedCheap:
+        certify, optimizer = True if type(optimizer) is Certified else "cheap", optimizer.optimizer
+    elif certify == "cheap" and type(optimizer) is FISTA:  # which is a track itself
+        certify = True
+    if chosen is Engine.COMPILED and certify == "cheap":
+        raise InputError("engine is 'compiled' and certify 'cheap', which decides step by step; pass certify=True")
+    if differentiable and chosen not in (Engine.AUTO, Engine.PLAIN):
+        raise InputError(f"engine is {chosen.value!r}, whose steps carry no gradients; pass differentiable=False")
+    simple = Plan(Engine.PLAIN, form_of(problem), optimizer, certify)
+    if differentiable or chosen is Engine.PLAIN:
+        return simple
+    key = simple.key, chosen
+    if (known := _plans.get(key)) is not None:
+        return known
+    made = _made(simple, chosen, wait or chosen is not Engine.AUTO)
+    if made.engine is not Engine.PLAIN:  # a plain one may become another when kernels are built
+        _plans.put(key, made)
+    return made
+
+
+def _made(simple: Plan, chosen: Engine, wait: bool) -> Plan:
+    device = simple.form.device
+    if chosen is Engine.COMPILED and not compiler_available(device):
+        raise InputError(f"engine is 'compiled', but torch.compile finds no compiler for {device.type}")
+    return (_on_gpu if device.type == "cuda" else _on_cpu)(simple, chosen, wait)
+
+
+def _on_cpu(simple: Plan, chosen: Engine, wait: bool) -> Plan:
+    if chosen is Engine.COMPILED:
+        return replace(simple, engine=Engine.COMPILED)
+    if simple.form.device.type != "cpu" or not suits(simple.form):
+        return simple
+    if library(build=wait) is None:
+        if chosen is Engine.KERNELS:
+            raise InputError(f"engine is 'kernels', but there are none: {native_status()}")
+        if not wait:
+            build_later()
+        return simple
+    found = cpu_operations.operations(simple.form, simple.optimizer)
+    return simple if found == PLAIN else replace(simple, engine=Engine.KERNELS, operations=found)
+
+
+def _on_gpu(simple: Plan, chosen: Engine, wait: bool) -> Plan:
+    guarantee = wrapped(simple.optimizer, simple.certify, PLAIN)
+    found, builds = gpu_operations.operations(
+        simple.form, simple.optimizer, guarantee if isinstance(guarantee, Certified) else None
+    )
+    replayed = replace(simple, replayed=not isinstance(guarantee, CertifiedCheap))
+    if not wait and not cuda.at_hand(builds):
+        cuda.build_later(builds)
+        return replayed
+    if not cuda.built(builds):
+        if chosen is not Engine.AUTO:
+            raise InputError(f"engine is {chosen.value!r}, but CUDA's run-time compiler could not build the kernels")
+        return replayed
+    if chosen is Engine.COMPILED:
+        return replace(replayed, engine=Engine.COMPILED, operations=found)
+    return replayed if found == PLAIN else replace(replayed, engine=Engine.KERNELS, operations=found)
+
+
+def chosen_engine(engine: str) -> Engine:
+    """The engine of this name; "auto" is what SUREPROX_ENGINE says, if that is set."""
+    name = os.environ.get("SUREPROX_ENGINE") or "auto" if engine == "auto" else engine
+    try:
+        return Engine(name)
+    except ValueError:
+        where = "engine" if name == engine else "SUREPROX_ENGINE"
+        raise InputError(f"{where} is {name!r}; choose from {', '.join(repr(e.value) for e in Engine)}") from None
+
+
+def wrapped(optimizer: Optimizer[Any], certify: bool | str, operations: Operations) -> Optimizer[Any]:
+    """The optimizer with the guarantee that `certify` asks for."""
+    if certify is False:
+        return optimizer
+    if certify is True:
+        return Certified(optimizer, operations)
+    if certify == "cheap":
+        return CertifiedCheap(optimizer, operations)
+    raise InputError(f"certify is {certify!r}; pass True, 'cheap' or False")

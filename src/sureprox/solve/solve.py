@@ -1,0 +1,216 @@
+"""`solve`: stopping, certificates, status and history around the one loop of the project."""
+
+import warnings
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from sureprox.base.errors import InputError
+from sureprox.guarantee import Track
+from sureprox.kernels.runtime.threads import few_threads
+from sureprox.optimizers import FISTA, LearnedOptimizer, Optimizer, load
+from sureprox.optimizers.base import S
+from sureprox.optimizers.weights import PRETRAINED, locate, stamp
+from sureprox.problems import Problem
+from sureprox.problems.checks import trusted
+from sureprox.problems.forms import Loss, Shape, form_of
+from sureprox.solve.implicit import differentiated
+from sureprox.solve.loop import Run
+from sureprox.solve.plan import plan
+from sureprox.solve.solution import RECORDS, Progress, Solution, Status
+from sureprox.solve.stopping import StoppingRule
+from sureprox.support.newton import Polish, can_polish
+from sureprox.support.path import followed_path, has_short_path
+
+__all__ = ["Progress", "Solution", "Status", "default_optimizer", "iterate", "prepare", "solve"]
+
+MAX_ITER = 1000
+LARGEST = 2**63 - 1  # iterations that can be counted
+LOADED = 64  # optimizers by name or path that are kept in memory
+
+
+def default_optimizer(problem: Problem) -> Optimizer[Any]:
+    """What `solve` runs on this problem when no optimizer is named.
+
+    Sure for LASSO and L1-logistic problems, with the weights for their family; restarted FISTA for all others. The
+    weights are those that `solve` itself uses and require no gradients; `load` reads weights of your own.
+    """
+    form = form_of(problem)
+    family = {Loss.SQUARES: "lasso", Loss.LOGISTIC: "logistic"}.get(form.loss)
+    if family is None or form.penalty is not Shape.L1:
+        return FISTA(restart=True)
+    return _kept(PRETRAINED / "sure" / family, problem.device)
+
+
+def _kept(stem: Path, device: torch.device) -> Optimizer[Any]:
+    """The optimizer of this path, read again only if its files are others than last time."""
+    return _loaded(stem, stamp(stem), device)
+
+
+@lru_cache(maxsize=LOADED)
+def _loaded(stem: Path, stamp: tuple[int, ...], device: torch.device) -> Optimizer[Any]:
+    """Its weights take no gradients: they are shared by all solves, and nobody would ever clear them."""
+    optimizer = load(stem, device=device)
+    return optimizer.requires_grad_(False) if isinstance(optimizer, LearnedOptimizer) else optimizer
+
+
+def prepare(
+    problem: Problem, optimizer: Optimizer[Any] | str | None = None, certify: bool | str = True, engine: str = "auto"
+) -> str:
+    """Build the kernels that `solve` takes for problems like this one, and wait for them; says which engine that is."""
+    return plan(problem, _chosen(problem, optimizer), certify, engine, wait=True).engine
+
+
+def _chosen(problem: Problem, optimizer: Optimizer[Any] | str | None) -> Optimizer[Any]:
+    if optimizer is None:
+        return default_optimizer(problem)
+    return _kept(locate(optimizer), problem.device) if isinstance(optimizer, str) else optimizer
+
+
+def iterate(problem: Problem, optimizer: Optimizer[S], state: S, steps: int, *, engine: str = "auto") -> Iterator[S]:
+    """The states after 1, 2, ..., `steps` further steps, by an engine as in `solve`.
+
+    Where gradients are enabled they flow, through plain steps.
+    """
+    stepping = plan(problem, optimizer, engine=engine, differentiable=torch.is_grad_enabled()).once()
+    for _ in range(steps):
+        state = stepping.step(problem, state)
+        yield state
+
+
+def solve(
+    problem: Problem,
+    optimizer: Optimizer[Any] | str | None = None,
+    x0: Any = None,
+    max_iter: int = MAX_ITER,
+    tol: float = 1e-6,
+    certify: bool | str = True,
+    record: tuple[str, ...] = (),
+    *,
+    generator: torch.Generator | None = None,
+    step_size: Any = None,
+    check_every: int = 10,
+    callback: Callable[[Progress], None] | None = None,
+    differentiable: bool | None = None,
+    floor: float | None = None,
+    engine: str = "auto",
+    compile: bool | None = None,
+    polish: bool | None = None,
+) -> Solution:
+    """Run `optimizer`, or the pretrained one of that name, until each certificate is below `tol` (`StoppingRule`).
+
+    Without an optimizer, `default_optimizer` chooses; and a LASSO problem of at most 48 coordinates on a CPU, for which
+    none of x0, `record`, `callback`, `step_size`, `generator` and fewer iterations is asked for, is solved without
+    iterating, exactly (`sureprox.support.path`).
+
+    `certify=True`: FISTA and restarted FISTA run beside the optimizer and the best point seen is returned, so that
+    F(x_k) - F* <= 2 L |x_0 - x*|^2 / (k + 1)^2 for k >= 1, whatever the optimizer does (`Certified`). An instance on
+    which float32 moves by rounding only before the tolerance is reached is finished in float64. `certify="cheap"`: the
+    same with (k // 10 + 1)^2, for k >= 10, one method at a time, for CPUs. `certify=False`: the optimizer alone,
+    without a guarantee.
+
+    Certificates are evaluated in float64 at the start, every `check_every` iterations (every iteration if anything
+    is recorded) and at the end; an instance stops at the first check that it passes, and finished instances are
+    dropped from the batch once they make up half of it. `record` names what to keep for every iteration:
+    "objective", "gap", "kkt", "step_norm" (|x_k - x_{k-1}|).
+
+    `floor`: duality gaps are judged against no less than this part of F at the origin (`StoppingRule`); by default
+    against F* however small it is, down to the part `tol`.
+
+    `differentiable`: let gradients flow to x. By default they do if the data or x0 require them. Where an instance of
+    least squares or logistic regression with an L1 penalty, weighted or not, or with none has converged, they are those
+    of its solution, by the implicit function theorem (`sureprox.solve.implicit`), and none reaches x0; elsewhere those
+    of the iterations of the track that found x, with 1/L a constant. With True and data that require none they reach
+    the optimizer's weights through the iterations (a thousand of these do not fit in memory; training uses `iterate`),
+    but not weights that `solve` has loaded itself by name.
+
+    `engine`: what takes the steps and computes L, certificates and polished points. "auto": kernels where they exist
+    for this form of problem; if they are not built yet they are built meanwhile, and this solve is plain. "kernels":
+    the same, but it waits for them to be built. "plain": single operations of PyTorch, the specification. "compiled":
+    kernels, and what they leave by `torch.compile`, which takes up to a minute once for each kind of problem.
+    `Solution.engine` says what ran. `compile=True` is the former name of "compiled".
+
+    `polish`: at a check, an instance of a LASSO problem is tried with the point that solves it if its support is nearly
+    right, a few small linear systems in float64 (`sureprox.support.newton`), and ends there if the certificate of that
+    point passes; if not, the point is still the answer to an instance that ends unsolved, provided that nothing lower
+    was seen. So iterations are saved, most of all those that float32 would have to be left for. With `certify=False`
+    this has to be asked for (True); with `record` and with gradients nothing is polished. Pass False to count the
+    iterations that the optimizer itself needs.
+    """
+    if not isinstance(problem, Problem):
+        raise InputError(f"problem is a {type(problem).__name__}; make one with sureprox.lasso, logistic or Problem")
+    check_options(optimizer, max_iter, tol, record, check_every, floor)
+    free = optimizer is None and certify and not record and max_iter >= MAX_ITER
+    free = free and all(given is None for given in (x0, callback, step_size, generator))
+    optimizer = _chosen(problem, optimizer)
+    given, start = x0 is not None, problem.start(x0)
+    if differentiable is None:
+        differentiable = torch.is_grad_enabled() and (problem.requires_grad or start.requires_grad)
+    if compile is not None:
+        warnings.warn("compile is now engine: pass engine='compiled'", DeprecationWarning, stacklevel=2)
+        engine = "compiled" if compile else engine
+    chosen = plan(problem, optimizer, certify, engine, differentiable)
+    every = 1 if record else check_every
+    threads = few_threads(chosen.form, problem.batch, chosen.operations, optimizer)
+    with torch.set_grad_enabled(differentiable), threads, chosen.stepping() as stepping:
+        state = None
+        if problem.device.type == "cuda" and max_iter:  # first what takes long: all that follows need not wait for it
+            state = stepping.init(problem, trusted(start.clone()), generator=generator, step_size=step_size)
+        rule = StoppingRule(problem, start if given else None, tol, floor, chosen.operations)
+        wanted = certify is not False if polish is None else polish
+        ends = wanted and not record and not differentiable and can_polish(chosen.form)
+        points = 3 if certify is True else 1  # in an iteration, two products with A for each
+        polishing = Polish(problem, 2 * points) if ends else None
+        run = Run(
+            problem, stepping, start, rule.start, int(max_iter), rule, tuple(record), polishing, chosen.operations
+        )
+        del rule.start  # its gradient is as large as x
+        if free and not differentiable and has_short_path(chosen.form):
+            everyone = torch.arange(problem.batch)
+            run.take(everyone, followed_path(problem), rule, ~run.done, Track.PATH)
+        run.finish(generator, step_size, every, callback, state)
+    solution = run.solution(chosen.engine)
+    if bool(run.stalled.any()):
+        finer = plan(rule.problem, optimizer, certify, engine, differentiable)
+        threads = few_threads(finer.form, rule.problem.batch, finer.operations, optimizer)
+        with torch.set_grad_enabled(differentiable), threads, finer.stepping() as stepping:
+            more = run.in_float64(stepping, finer.operations)
+            more.finish(generator, more.step_size, every, callback)
+        solution = solution.finished_by(more.solution(finer.engine), run.stalled)
+    by_data = differentiable and (problem.requires_grad or start.requires_grad)
+    return differentiated(solution, rule, start) if by_data else solution
+
+
+def check_options(
+    optimizer: Any,
+    max_iter: int,
+    tol: float,
+    record: tuple[str, ...] = (),
+    check_every: int = 10,
+    floor: float | None = None,
+) -> None:
+    """Refuse what `solve` cannot use, whatever the problem."""
+    if not isinstance(optimizer, Optimizer | str | None):
+        raise InputError(
+            f"optimizer is a {type(optimizer).__name__}; pass one of sureprox.optimizers, e.g. FISTA(), "
+            "or a pretrained name"
+        )
+    if isinstance(max_iter, bool) or not isinstance(max_iter, int | np.integer) or max_iter < 0:
+        raise InputError(f"max_iter is {max_iter!r}; it must be a whole number >= 0")
+    if max_iter > LARGEST:
+        raise InputError(f"max_iter is {max_iter}; it must be at most {LARGEST}, the largest number of 64 bits")
+    if not isinstance(tol, int | float | np.floating) or not 0 < tol < float("inf"):
+        raise InputError(f"tol is {tol!r}; it must be a number > 0")
+    if floor is not None and (not isinstance(floor, int | float | np.floating) or not 0 <= floor < float("inf")):
+        raise InputError(f"floor is {floor!r}; it must be a number >= 0, or None")
+    if isinstance(check_every, bool) or not isinstance(check_every, int | np.integer) or check_every < 1:
+        raise InputError(f"check_every is {check_every!r}; it must be a whole number >= 1")
+    if not isinstance(record, tuple | list):
+        raise InputError(f"record is {record!r}; pass a tuple of names, for example ('objective',)")
+    for name in record:
+        if name not in RECORDS:
+            raise InputError(f"record has {name!r}; what can be recorded is {', '.join(RECORDS)}")

@@ -1,0 +1,183 @@
+"""When an instance is solved: measured in float64, for each instance alone, against its own scale."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from sureprox.base.operations import PLAIN, Operations
+from sureprox.problems import Problem
+from sureprox.problems.batch import taken
+from sureprox.problems.free import free_gap, has_free_gap
+from sureprox.problems.penalties import HasPenaltyDual
+from sureprox.problems.problem import Certificate
+from sureprox.problems.separable import require_separable
+
+LEAST = 1e-290  # below, a gap of squares may be nothing but underflow
+ROUNDING = 64  # units of roundoff that count as zero
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What is known about a point of each instance; all float64, shape (B,) but for the gradient."""
+
+    objective: Tensor
+    gap: Tensor  # upper bound on F - F*; infinite where no duality gap is known
+    kkt: Tensor  # distance of -grad f to the subdifferential of r, largest coordinate
+    converged: Tensor  # bool
+    grad: Tensor  # (B, n) of the smooth part
+
+    def put(self, rows: Tensor, mask: Tensor, other: "Measurement") -> "Measurement":
+        """As `put`, for everything that is known."""
+        return self._mixed(other, lambda mine, theirs: put(mine, rows, mask, theirs))
+
+    def where(self, mask: Tensor, other: "Measurement") -> "Measurement":
+        """That of `other` where `mask` (B,) holds."""
+        return self._mixed(other, lambda mine, theirs: torch.where(_column(mask, mine), theirs, mine))
+
+    def _mixed(self, other: "Measurement", mix: Callable[[Tensor, Tensor], Tensor]) -> "Measurement":
+        names = [field.name for field in fields(self)]
+        return Measurement(*(mix(getattr(self, name), getattr(other, name)) for name in names))
+
+
+def put(whole: Tensor, rows: Tensor, mask: Tensor, values: Tensor) -> Tensor:
+    """`whole` (B, ...) with `values` (R, ...) in those of its `rows` (R,), all different, that `mask` (R,) chooses.
+
+    Rows as many as B are all of them, in order. On a GPU nothing waits for the device.
+    """
+    mixed = torch.where(_column(mask, whole), values.to(whole.dtype), taken(whole, rows))
+    return mixed if len(rows) == len(whole) else whole.index_copy(0, rows, mixed)
+
+
+def _column(mask: Tensor, like: Tensor) -> Tensor:
+    """mask (R,) as a tensor of as many dimensions as `like` has."""
+    return mask.view(-1, *[1] * (like.ndim - 1))
+
+
+class StoppingRule:
+    """Converged: gap <= tol * max(F - gap, floor * F_0), where F - gap <= F* and F_0 = F at the origin.
+
+    So (F - F*)/F* <= tol, except where F* is smaller than floor * F_0: there F - F* <= tol floor F_0. The floor is tol
+    itself by default. Where r leaves coordinates free (a weight or lam of zero), kkt <= tol * max_j |grad_j f(0)| is
+    asked for too, and the gap is that of `free_gap`, which is computed only then.
+
+    Where no duality gap is known, all that convexity gives is F - F* <= sum_j v_j |x_j - x*_j|, v_j being the distance
+    of -grad_j f(x) to the subdifferential. With kappa_j the slope of r_j at the origin, so that
+    r(x*) - r(0) >= sum_j kappa_j |x*_j|, the rule is
+
+        v_j <= tol/2 kappa_j for all j with kappa_j > 0,   v_j <= tol |grad_j f(0)| for all others,
+        and sum_j v_j |x_j| <= tol/2 max(|F|, floor |F_0|),
+
+    none of which changes with the unit of a coordinate. If every kappa_j > 0, then F - F* <= tol max(|F|, floor |F_0|)
+    follows for f >= 0 = r(0), and F - F* <= tol/2 [max(|F|, floor |F_0|) + r(x*) - r(0)] for any convex f and r. A
+    coordinate with kappa_j = 0 adds v_j |x*_j|, which nothing bounds: for these the rule is a convention.
+
+    (Relative to the gradient at the start if that at the origin is zero. What is 64 roundings of the largest gradient
+    counts as zero in v_j <= tol |grad_j f(0)|.) An instance whose F is so small that squares underflow converges by no
+    rule but kkt = 0, one whose F is not finite by none.
+
+    `start`: what is known about x0, zero if it is not given.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        x0: Tensor | None,
+        tol: float,
+        floor: float | None = None,
+        operations: Operations = PLAIN,
+    ) -> None:
+        self.given = problem
+        self.operations = operations
+        self.tol = tol
+        self.recorded = torch.is_grad_enabled()
+        r, shape = problem.r.to(dtype=torch.float64), (problem.batch, problem.n)
+        zero = torch.zeros(shape, dtype=torch.float64, device=problem.device)
+        require_separable(r, zero)
+        origin = zero if problem.shift is None else -problem.shift.double()
+        at_origin = self._certificate(origin)
+        start, at_start = origin, at_origin
+        if x0 is not None or problem.shift is not None:
+            start = zero if x0 is None else x0.detach().double()
+            at_start = self._certificate(start)
+        scale = at_origin.objective.abs()
+        self.floor = (tol if floor is None else floor) * torch.where(torch.isfinite(scale), scale, 0.0)
+        self.gradient = torch.where(
+            at_origin.grad.abs().amax(1, keepdim=True) > 0, at_origin.grad.abs(), at_start.grad.abs()
+        )
+        low, high = r.subdiff(zero)
+        self.by_gap = ((high - low).amax(1) > 0) & problem.has_duality_gap
+        if problem.has_duality_gap and isinstance(r, HasPenaltyDual):
+            # a coordinate that r leaves free allows no dual point but zero
+            self.by_gap &= r.dual_range(torch.ones_like(low))[1] > 0
+        self.all_by_gap = bool(self.by_gap.all())
+        slope = torch.minimum(high, -low).clamp(min=0)
+        self.slope = torch.where(torch.isfinite(at_origin.objective).unsqueeze(1), slope, 0.0)
+        self.start = self._judged(start, at_start)
+
+    @cached_property
+    def problem(self) -> Problem:
+        """In float64, on the graph of the given one if gradients were enabled when the rule was made.
+
+        The first to ask for it is often a measurement, which records nothing itself.
+        """
+        if self.given.dtype == torch.float64:
+            return self.given
+        with torch.set_grad_enabled(self.recorded):
+            return self.given.to(dtype=torch.float64)
+
+    @torch.no_grad()
+    def _certificate(self, x: Tensor) -> Certificate:
+        if self.operations.certificate is None:
+            return self.problem.certificate(x)
+        found: Certificate = self.operations.certificate(self.given, x)
+        return found
+
+    def measure(self, x: Tensor) -> Measurement:
+        x = x.detach().double()
+        return self._judged(x, self._certificate(x))
+
+    @torch.no_grad()
+    def _judged(self, x: Tensor, seen: Certificate) -> Measurement:
+        gap, converged = seen.gap, self._small_gap(seen, seen.gap)
+        if not self.all_by_gap:
+            if has_free_gap(self.problem):
+                small = seen.kkt <= self.tol * self.gradient.amax(1)
+                gap = self._with_free_gap(x, gap, small & ~self.by_gap)
+                small = small & self._small_gap(seen, gap)
+            else:
+                small = self._small_residuals(x, seen)
+            converged = torch.where(self.by_gap, converged, small)
+        converged = converged & torch.isfinite(seen.objective)
+        return Measurement(seen.objective, gap, seen.kkt, converged, seen.grad)
+
+    def _small_gap(self, seen: Certificate, gap: Tensor) -> Tensor:
+        enough = self.tol * torch.maximum(seen.objective - gap, self.floor)
+        return (gap <= enough) & ((enough >= LEAST) | (seen.kkt == 0))
+
+    def _with_free_gap(self, x: Tensor, gap: Tensor, where: Tensor) -> Tensor:
+        """`gap` with that of `free_gap` in those instances."""
+        index = where.nonzero()[:, 0]
+        return gap.index_copy(0, index, free_gap(self.problem.select(index), x[index])) if len(index) else gap
+
+    def _small_residuals(self, x: Tensor, seen: Certificate) -> Tensor:
+        """The rule where no gap is known."""
+        v = self.problem.residuals(x, seen.grad)
+        zero = ROUNDING * torch.finfo(v.dtype).eps * self.gradient.amax(1, keepdim=True)
+        free = torch.maximum(self.tol * self.gradient, zero)
+        small = (v <= torch.where(self.slope > 0, self.tol / 2 * self.slope, free)).all(1)
+        moved = (v * self.problem.centred(x)).abs().sum(1)
+        return small & (moved <= self.tol / 2 * torch.maximum(seen.objective.abs(), self.floor))
+
+    def select(self, index: Tensor) -> "StoppingRule":
+        part = object.__new__(StoppingRule)
+        part.given = self.given.select(index)
+        if "problem" in vars(self) and self.problem is not self.given:
+            part.problem = self.problem.select(index)
+        part.tol, part.recorded, part.operations = self.tol, self.recorded, self.operations
+        part.all_by_gap = self.all_by_gap
+        for name in ("floor", "gradient", "slope", "by_gap"):
+            setattr(part, name, getattr(self, name)[index])
+        return part
