@@ -15,7 +15,7 @@ from sureprox.backends.compiled import Compiled, compiler_available
 from sureprox.backends.library import native_status
 from sureprox.backends.network import can_fuse, fused
 from sureprox.backends.normal import faster
-from sureprox.backends.threads import few_threads
+from sureprox.backends.sharing import few_threads
 
 __all__ = [
     "Accelerated",

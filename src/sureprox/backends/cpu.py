@@ -91,7 +91,7 @@ def smooth_parts(problem: Problem, x: Tensor) -> dict[str, Tensor | None] | None
         return None
     f, lam = problem.f, problem.r.lam
     parts: dict[str, Tensor | None] = {"A": None, "b": None, "g": None}
-    if _gradient_suits(problem):
+    if gradient_suits(problem):
         assert isinstance(f, LeastSquares)
         parts |= {"A": f.A, "b": f.b.contiguous()}
     else:
@@ -100,7 +100,7 @@ def smooth_parts(problem: Problem, x: Tensor) -> dict[str, Tensor | None] | None
     return parts | {"shift": shift, "lam": lam.expand(x.shape[0]).contiguous()}
 
 
-def _gradient_suits(problem: Problem) -> bool:
+def gradient_suits(problem: Problem) -> bool:
     """Least squares with one A per instance, enough of them."""
     f = problem.f
     if type(problem).grad is not Problem.grad or type(f) is not LeastSquares:
@@ -229,7 +229,7 @@ def network_forward(
 
 def one_read_gradient(problem: Problem, x: Tensor) -> Tensor | None:
     """A'(A x - b) with one read of A, as the kernels of whole steps compute it; None where they would not."""
-    if not _gradient_suits(problem) or not suits(x, *x.shape):
+    if not gradient_suits(problem) or not suits(x, *x.shape):
         return None
     f = problem.f
     assert isinstance(f, LeastSquares)

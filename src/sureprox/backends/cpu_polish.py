@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from sureprox.backends.cpu import SUFFIX, call, suits_matrices
+from sureprox.backends.threads import all_threads
 from sureprox.polish import ROUNDS, Attempt
 
 WIDEST = 256  # candidates; with more, the matrix products of PyTorch are faster
@@ -20,7 +21,10 @@ def points(A: Tensor, lam: Tensor, given: Attempt) -> Tensor | None:
     if A.shape[1] > MOST_ROWS or not suits_matrices(A, len(given.rows)):
         return None
     narrow = given.widths(lam) <= WIDEST
-    return _narrow(A, lam, given) if bool(narrow.all()) else given.divided(narrow, lambda few: _narrow(A, lam, few))
+    if bool(narrow.all()):
+        return _narrow(A, lam, given)
+    with all_threads():
+        return given.divided(narrow, lambda few: _narrow(A, lam, few))
 
 
 def _narrow(A: Tensor, lam: Tensor, given: Attempt) -> Tensor:
