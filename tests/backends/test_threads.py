@@ -1,6 +1,7 @@
 """Threads that sleep when they wait, small operations on one, forked processes."""
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -9,18 +10,20 @@ import pytest
 import torch
 
 import sureprox as sp
+from engines import kernels
 from sureprox.base.operations import PLAIN
-from sureprox.kernels.runtime import threads
+from sureprox.kernels.runtime import sharing, threads
 from sureprox.optimizers import FISTA, ISTA
 from sureprox.problems.forms import form_of
 from sureprox.sources import LassoFamily
 
 START = """
+COUNT = {count}
 import os, time, torch, sureprox as sp
-from sureprox.backends import native_status
+from sureprox.kernels import native_status
 from sureprox.problems import LassoFamily
 torch.set_num_threads(2)
-problem = LassoFamily(m=50, n=100).sample(400, torch.Generator().manual_seed(0))
+problem = LassoFamily(m=50, n=100).sample(COUNT, torch.Generator().manual_seed(0))
 x = sp.solve(problem, max_iter=2).x
 """
 
@@ -41,6 +44,7 @@ FORK = """
 torch.ones(200_000).exp()
 child = os.fork()
 if not child:
+    torch.ones(200_000).exp()
     os._exit(0 if torch.equal(sp.solve(problem, max_iter=2).x, x) else 1)
 print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
@@ -49,25 +53,31 @@ linux = pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this sy
 TIME_LIMIT = 60  # seconds, of which a few are used
 
 
-def told(code: str, **env: str) -> list[str]:
+def told(code: str, count: int, **env: str) -> list[str]:
     full = {**os.environ, "OMP_NUM_THREADS": "2", **env}
     full.pop("SUREPROX_CHECK_SHAPES", None)
-    command = [sys.executable, "-W", "ignore", "-c", START + code]
-    done = subprocess.run(command, env=full, check=True, capture_output=True, text=True, timeout=TIME_LIMIT)
-    return done.stdout.split()
+    command = [sys.executable, "-W", "ignore", "-c", START.format(count=count) + code]
+    with subprocess.Popen(command, env=full, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
+        try:
+            said, _ = process.communicate(timeout=TIME_LIMIT)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)  # what it has forked too
+            pytest.fail(f"not done after {TIME_LIMIT} seconds")
+    assert process.returncode == 0
+    return said.split()
 
 
 @linux
 def test_two_threads_on_one_core_take_no_more_work_than_one(kept):
     """As beside busy processes, where a thread that is waited for does not run: who waits must not spin."""
-    one, two = map(float, told(ONE_CORE, SUREPROX_NATIVE="1", SUREPROX_CACHE=str(kept)))
+    one, two = map(float, told(ONE_CORE, 400, SUREPROX_NATIVE="1", SUREPROX_CACHE=str(kept)))
     assert two < 2 * one
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
-@pytest.mark.parametrize("native", ["0", "1"])
-def test_a_process_forked_after_a_solve_does_not_wait_for_threads_of_its_parent(kept, native):
-    assert told(FORK, SUREPROX_NATIVE=native, SUREPROX_CACHE=str(kept)) == ["0"]
+@pytest.mark.parametrize(("native", "count"), [("0", 2), ("1", 400)])
+def test_a_process_forked_after_a_solve_does_not_wait_for_threads_of_its_parent(kept, native, count):
+    assert told(FORK, count, SUREPROX_NATIVE=native, SUREPROX_CACHE=str(kept)) == ["0"]
 
 
 @pytest.fixture
@@ -101,7 +111,7 @@ def test_a_small_solve_leaves_operations_to_the_calling_thread(two_threads, smal
 
 
 def few(problem, optimizer):
-    return threads.few_threads(form_of(problem), problem.batch, PLAIN, optimizer)
+    return sharing.few_threads(form_of(problem), problem.batch, PLAIN, optimizer)
 
 
 def test_the_number_of_threads_is_restored_after_an_error(two_threads, small):
@@ -116,6 +126,13 @@ def test_a_number_of_threads_chosen_meanwhile_is_kept(two_threads, small):
     assert torch.get_num_threads() == 3
 
 
+def test_all_threads_come_back_for_large_operations(two_threads, small):
+    with few(small, FISTA()):
+        with threads.all_threads():
+            assert torch.get_num_threads() == 2
+        assert torch.get_num_threads() == 1
+
+
 class Own(ISTA):
     """An optimizer of a user's own, whose operations may be of any size."""
 
@@ -125,3 +142,13 @@ def test_other_solves_keep_all_threads(two_threads, small, generator, case):
     problem = LassoFamily(m=100, n=200).sample(32, generator) if case == "large" else small
     with few(problem, Own() if case == "own optimizer" else FISTA()):
         assert torch.get_num_threads() == 2
+
+
+@pytest.mark.parametrize(("batch", "shift", "expected"), [(4, None, 1), (4, 0.1, 2), (1, None, 2)])
+def test_where_kernels_compute_the_products_small_is_what_is_left(native, two_threads, batch, shift, expected):
+    """One A of five million numbers is for all threads of PyTorch, not for a kernel."""
+    m, n = (100, 2000) if batch > 1 else (2500, 2000)
+    problem = sp.lasso(torch.ones(batch, m, n), torch.ones(batch, m), 0.1)
+    problem = problem if shift is None else problem.shifted(shift)
+    with sharing.few_threads(form_of(problem), batch, kernels(problem, FISTA(), True), FISTA()):
+        assert torch.get_num_threads() == expected

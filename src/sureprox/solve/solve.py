@@ -11,7 +11,7 @@ import torch
 
 from sureprox.base.errors import InputError
 from sureprox.guarantee import Track
-from sureprox.kernels.runtime.threads import few_threads
+from sureprox.kernels.runtime.sharing import few_threads
 from sureprox.optimizers import FISTA, LearnedOptimizer, Optimizer, load
 from sureprox.optimizers.base import S
 from sureprox.optimizers.weights import PRETRAINED, locate, stamp

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from sureprox.kernels.runtime.native import SUFFIX, call
+from sureprox.kernels.runtime.threads import all_threads
 from sureprox.problems.forms import dense, lam_of
 from sureprox.support.newton import ROUNDS, Attempt
 
@@ -20,7 +21,10 @@ def points(given: Attempt) -> Tensor:
     """
     A, lam = dense(given.problem).A, lam_of(given.problem)
     narrow = given.widths(lam) <= WIDEST
-    return _narrow(A, lam, given) if bool(narrow.all()) else given.divided(narrow, lambda few: _narrow(A, lam, few))
+    if bool(narrow.all()):
+        return _narrow(A, lam, given)
+    with all_threads():
+        return given.divided(narrow, lambda few: _narrow(A, lam, few))
 
 
 def _narrow(A: Tensor, lam: Tensor, given: Attempt) -> Tensor:
