@@ -161,3 +161,30 @@ def test_parameters_stay_and_a_fit_can_be_repeated():
     assert model.get_params() == before
     check_is_fitted(model)
     np.testing.assert_allclose(model.fit(X, y).coef_, first, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("weight", [1e-300, 1e-40, 1e-29, 1e200])
+def test_only_the_ratios_of_the_sample_weights_matter(weight):
+    X, y = random_data(3)
+    weights = np.random.default_rng(0).uniform(0.5, 2, len(y))
+    alpha = 0.1 * strongest(X, y)
+    plain, scaled = (Lasso(alpha).fit(X, y, sample_weight=size * weights) for size in (1.0, weight))
+    assert np.count_nonzero(plain.coef_) > 0
+    np.testing.assert_allclose(scaled.coef_, plain.coef_, rtol=1e-9, atol=1e-12 * np.abs(plain.coef_).max())
+    assert scaled.dual_gap_ <= 1e-10 * y.var()
+
+
+@pytest.mark.parametrize("unit", [1e160, 1e-160])
+def test_features_whose_squares_overflow_or_underflow(unit):
+    X, y = random_data(3)
+    alpha = 0.1 * strongest(X, y)
+    plain, scaled = Lasso(alpha).fit(X, y), Lasso(alpha * unit).fit(X * unit, y)
+    assert np.count_nonzero(plain.coef_) > 0
+    np.testing.assert_allclose(scaled.coef_ * unit, plain.coef_, rtol=1e-9, atol=1e-12 * np.abs(plain.coef_).max())
+
+
+def test_masked_entries_and_too_many_iterations_are_refused():
+    X, y = random_data(3)
+    refused(lambda: Lasso().fit(np.ma.masked_greater(X, X.min()), y), "X has", "masked entries", "fill them")
+    refused(lambda: Lasso().fit(X, np.ma.masked_greater(y, y.min())), "y has", "masked entries", "fill them")
+    refused(lambda: Lasso(max_iter=2**70).fit(X, y), f"max_iter is {2**70}", "at most")

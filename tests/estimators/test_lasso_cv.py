@@ -89,3 +89,13 @@ def test_bad_parameters_are_one_line():
     weights = np.ones(len(y))
     weights[:8] = 0
     refused(lambda: LassoCV(cv=5).fit(X, y, sample_weight=weights), "some fold has no row of positive weight")
+
+
+@pytest.mark.parametrize("unit", [1e160, 1e-160])
+def test_the_path_does_not_depend_on_the_unit_of_the_features(unit):
+    random = np.random.default_rng(0)
+    X = random.normal(size=(30, 5))
+    y = X[:, 0] + 0.1 * random.normal(size=30)
+    plain, scaled = (LassoCV(alphas=10, cv=3).fit(X * size, y) for size in (1.0, unit))
+    np.testing.assert_allclose(scaled.alphas_ / unit, plain.alphas_, rtol=1e-12)
+    np.testing.assert_allclose(scaled.coef_ * unit, plain.coef_, rtol=1e-9, atol=1e-12)

@@ -7,6 +7,7 @@ import torch
 from scipy import sparse
 from sklearn import __version__ as version
 from sklearn.datasets import load_breast_cancer, load_iris
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 
 import sureprox as sp
@@ -140,3 +141,25 @@ def test_bad_parameters_are_one_line():
     refused(lambda: LogisticRegression(C=0).fit(X, y), "C is 0", "> 0")
     refused(lambda: LogisticRegression(l1_ratio=0.5).fit(X, y), "l1_ratio is 0.5", "l1_ratio=1")
     refused(lambda: LogisticRegression(tol=-1).fit(X, y), "tol is -1")
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("C", [1e10, 1e12, 1e15])
+def test_separable_data_that_is_not_at_the_optimum_warns(C, intercept):
+    """The loss is then so small that its gradient is, wherever x is."""
+    random = np.random.default_rng(0)
+    X = random.normal(size=(60, 10))
+    y = X[:, 0] + 0.3 * X[:, 1] > 0
+    with pytest.warns(ConvergenceWarning, match="did not reach tol"):
+        model = LogisticRegression(C=C, fit_intercept=intercept, max_iter=300, tol=1e-10).fit(X, y)
+    assert model.dual_gap_ > 1
+
+
+def test_without_a_warning_the_gap_is_within_the_tolerance():
+    random = np.random.default_rng(0)
+    X = random.normal(size=(60, 10))
+    y = X[:, 0] + 0.3 * X[:, 1] > 0
+    model = LogisticRegression(C=1e2, tol=1e-8).fit(X, y)
+    margin = (2 * y - 1) * (X @ model.coef_[0] + model.intercept_)
+    objective = 1e2 * np.logaddexp(0, -margin).sum() + np.abs(model.coef_).sum()
+    assert 0 <= model.dual_gap_ <= 1e-8 * objective

@@ -148,3 +148,13 @@ def test_every_error_has_one_root():
     for error in (sp.InputError, sp.WeightsError, sp.ConfigError, sp.TrainingError):
         assert issubclass(error, sp.SureproxError)
     assert issubclass(sp.InputError, ValueError)
+
+
+def test_masked_entries_are_refused_and_an_empty_mask_is_not():
+    A, b = np.ma.masked_array(np.ones((4, 3))), np.ma.masked_array(np.ones(4), mask=[0, 1, 0, 1])
+    y = np.ma.masked_array(np.array([0, 1, 1, 0]), mask=[1, 0, 0, 0])
+    assert sp.lasso(A, np.ones(4), 0.1).n == 3
+    refused(lambda: sp.lasso(A, b, 0.1), "b has 2 masked entries", "fill them")
+    refused(lambda: sp.lasso(np.ma.masked_greater(A, 0.5), np.ones(4), 0.1), "A has 12 masked entries")
+    refused(lambda: sp.logistic(A, y, 0.1), "y has 1 masked entries")
+    refused(lambda: sp.lasso(A, np.ones(4), np.ma.masked_array([0.1, 0.2], mask=[0, 1])), "lam has 1 masked entries")

@@ -127,8 +127,8 @@ class L1(Penalty):
 class WeightedL1(Penalty):
     """r(x) = sum_j w_j |x_j|, weights w >= 0 of shape (n,), or (B, n) for weights of their own for each instance.
 
-    A weight of zero leaves its coordinate free, such as an intercept. The duality gap then says something only where
-    the gradient vanishes there, so that the instance is judged by its KKT residual instead (`StoppingRule`).
+    A weight of zero leaves its coordinate free, such as an intercept. `Problem.duality_gap` then says something only
+    where the gradient vanishes there; a solve is judged by `free_gap` instead (`StoppingRule`).
     """
 
     batched = ("weights",)

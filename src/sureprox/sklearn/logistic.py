@@ -31,8 +31,8 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
     fit_intercept : whether there is a c.
     class_weight : None, "balanced" or a dict {label: weight}.
     max_iter : iterations of the optimizer at most.
-    tol : with an intercept, which allows no scaled dual point, the largest distance of the gradient to the
-        subdifferential, relative to the gradient at zero; without, the largest duality gap, relative to the objective.
+    tol : largest duality gap, relative to the objective; with an intercept also the largest distance of the gradient to
+        the subdifferential, relative to the gradient at zero.
     optimizer, device : as in `Lasso`.
 
     coef_ (1, n_features), intercept_ (1,), classes_, n_iter_ (1,), and dual_gap_: a bound, exact to rounding, on how

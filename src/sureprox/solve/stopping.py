@@ -74,8 +74,8 @@ class StoppingRule:
     follows for f >= 0 = r(0), and F - F* <= tol/2 [max(|F|, floor |F_0|) + r(x*) - r(0)] for any convex f and r. A
     coordinate with kappa_j = 0 adds v_j |x*_j|, which nothing bounds: for these the rule is a convention.
 
-    (Relative to the gradient at the start if that at the origin is zero. What is 64 roundings of the largest gradient
-    counts as zero in v_j <= tol |grad_j f(0)|.) An instance whose F is so small that squares underflow converges by no
+    (If the gradient at the origin is zero, gradient and F at the start stand in for those at the origin. In
+    v_j <= tol |grad_j f(0)|, 64 roundings of the largest gradient count as zero.) An instance whose F is so small that squares underflow converges by no
     rule but kkt = 0, one whose F is not finite by none.
 
     `start`: what is known about x0, zero if it is not given.
@@ -102,17 +102,16 @@ class StoppingRule:
         if x0 is not None or problem.shift is not None:
             start = zero if x0 is None else x0.detach().double()
             at_start = self._certificate(start)
-        scale = at_origin.objective.abs()
-        self.floor = (tol if floor is None else floor) * torch.where(torch.isfinite(scale), scale, 0.0)
-        self.gradient = torch.where(
-            at_origin.grad.abs().amax(1, keepdim=True) > 0, at_origin.grad.abs(), at_start.grad.abs()
-        )
+        steep = at_origin.grad.abs().amax(1, keepdim=True) > 0
+        self.gradient = torch.where(steep, at_origin.grad, at_start.grad).abs()
         low, high = r.subdiff(zero)
         self.by_gap = ((high - low).amax(1) > 0) & problem.has_duality_gap
         if problem.has_duality_gap and isinstance(r, HasPenaltyDual):
             # a coordinate that r leaves free allows no dual point but zero
             self.by_gap &= r.dual_range(torch.ones_like(low))[1] > 0
         self.all_by_gap = bool(self.by_gap.all())
+        seen = torch.where(self.by_gap | steep.squeeze(1), at_origin.objective, at_start.objective).abs()
+        self.floor = (tol if floor is None else floor) * torch.where(torch.isfinite(seen), seen, 0.0)
         slope = torch.minimum(high, -low).clamp(min=0)
         self.slope = torch.where(torch.isfinite(at_origin.objective).unsqueeze(1), slope, 0.0)
         self.start = self._judged(start, at_start)
