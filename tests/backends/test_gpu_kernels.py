@@ -5,9 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 
-<<<<<<< HEAD
 from engines import kernels
-from sureprox.base.errors import InputError
 from sureprox.guarantee import Certified
 from sureprox.kernels.certified import gpu as judge
 from sureprox.kernels.lipschitz.gpu_gram import launch_largest
@@ -26,28 +24,10 @@ from sureprox.problems import lasso
 from sureprox.problems.stacked import Stacked
 from sureprox.solve.plan import _Plans, estimated_step, plan
 from sureprox.solve.reference import reference
+from sureprox.solve.solution import Status
 from sureprox.solve.solve import solve
 from sureprox.sources import LassoFamily, LogisticFamily
 from sureprox.support.newton import Attempt, Candidates
-=======
-from sureprox.backends import Accelerated, stepper
-from sureprox.backends.active_sets import active_set
-from sureprox.backends.ahead import OneRead, ahead
-from sureprox.backends.cuda_sure import QuickSure
-from sureprox.backends.judge import QuickStack
-from sureprox.backends.krylov import gram_schmidt
-from sureprox.backends.lanczos import block_lanczos
-from sureprox.backends.largest import launch_largest
-from sureprox.backends.lasso_polish import points
-from sureprox.backends.normal import NormalLeastSquares, normal_map
-from sureprox.fast import plain_steps
-from sureprox.optimizers import FISTA, ISTA, Certified, load
-from sureprox.polish import Attempt, Candidates
-from sureprox.problems import LassoFamily, LeastSquares, LogisticFamily, lasso
-from sureprox.problems.stacked import Stacked
-from sureprox.reference import reference
-from sureprox.solve import Status, _prepared, solve
->>>>>>> 10b9b04 (Estimators, options and masked arrays: tests; docs of what converged means and of subclasses)
 
 pytestmark = [pytest.mark.cuda, pytest.mark.slow, pytest.mark.filterwarnings("ignore:TensorFloat32")]
 SIZES = [(1, 5, 4), (8, 250, 500), (300, 250, 500), (40, 64, 128), (9, 33, 1024), (70_000, 2, 8)]

@@ -75,8 +75,8 @@ class StoppingRule:
     coordinate with kappa_j = 0 adds v_j |x*_j|, which nothing bounds: for these the rule is a convention.
 
     (If the gradient at the origin is zero, gradient and F at the start stand in for those at the origin. In
-    v_j <= tol |grad_j f(0)|, 64 roundings of the largest gradient count as zero.) An instance whose F is so small that squares underflow converges by no
-    rule but kkt = 0, one whose F is not finite by none.
+    v_j <= tol |grad_j f(0)|, 64 roundings of the largest gradient count as zero.) An instance whose F is so small that
+    squares underflow converges only by kkt = 0, one whose F is not finite never.
 
     `start`: what is known about x0, zero if it is not given.
     """
