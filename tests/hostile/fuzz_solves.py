@@ -10,7 +10,6 @@ not one; a point that is not finite; a certified answer that diverged or is abov
 other than `SureproxError` with one line.
 """
 
-import contextlib
 import json
 import sys
 import time
@@ -27,7 +26,6 @@ import torch
 from exact import ROUNDS, Exact, Truth, as_long, lowest
 from random_options import Options, random_options
 from random_problems import Batch, random_batch
-from sureprox.fast import plain_steps
 
 import sureprox as sp
 from sureprox.kernels import native_status
@@ -62,9 +60,9 @@ def judged(number: int, show: bool = False) -> tuple[list[Verdict], str]:
     x0 = arguments.get("x0")
     start = np.zeros((batch.problem.batch, batch.problem.n)) if x0 is None else x0.double().numpy().copy()
     try:
-        with warnings.catch_warnings(), plain_steps() if options.plain else contextlib.nullcontext():
+        with warnings.catch_warnings():
             warnings.simplefilter("error")
-            solution = sp.solve(batch.problem, **arguments)
+            solution = sp.solve(batch.problem, **arguments, engine="plain" if options.plain else "kernels")
     except sp.SureproxError as error:
         message = str(error)
         if show:

@@ -24,7 +24,7 @@ SCRIPT = Path(__file__).with_name("fuzz_solves.py")
 @pytest.mark.slow
 def test_no_solve_claims_what_is_not_so(tmp_path, record_property):
     out = tmp_path / "found.json"
-    hidden = ("SUREPROX_CHECK_SHAPES", "SUREPROX_NATIVE")  # what users run: native steps, shapes unchecked
+    hidden = ("SUREPROX_CHECK_SHAPES", "SUREPROX_ENGINE")  # what users run: kernels, shapes unchecked
     environment = {name: value for name, value in os.environ.items() if name not in hidden}
     paths = [str(SCRIPT.parents[1]), environment.get("PYTHONPATH", "")]
     environment["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
