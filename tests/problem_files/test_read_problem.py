@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from sureprox.problem_files.numpy_files import read_npy, read_npz
 
 import sureprox as sp
 from sureprox.sources.problem_files import Kind, map_npy, read_problem
+from sureprox.sources.problem_files.numpy_files import read_npy, read_npz
 
 scipy_io = pytest.importorskip("scipy.io")
 

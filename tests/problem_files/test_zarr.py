@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sureprox.problem_files.zarr_files import CODECS, COMPRESSORS
 
 import sureprox as sp
 from sureprox.sources.problem_files import ZarrArray
+from sureprox.sources.problem_files.zarr_files import CODECS, COMPRESSORS
 
 zarr = pytest.importorskip("zarr")
 numcodecs = pytest.importorskip("numcodecs")

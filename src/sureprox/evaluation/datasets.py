@@ -15,12 +15,12 @@ from sureprox.base.errors import InputError
 from sureprox.base.files import write_atomically
 from sureprox.base.types import Scalars, Vectors
 from sureprox.evaluation.metrics import gap_scale
-from sureprox.problem_files.numpy_files import read_npz
 from sureprox.problems import Problem
 from sureprox.problems.forms import repeated
 from sureprox.solve.reference import reference
 from sureprox.sources import LassoFamily, LogisticFamily
 from sureprox.sources.families import Family
+from sureprox.sources.problem_files.numpy_files import read_npz
 
 SEEDS = 1_000_000  # added to the seed, so that no problem of a training run comes back
 REFERENCE_TOL = 1e-12  # relative duality gap of F*: far below what is plotted

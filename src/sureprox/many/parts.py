@@ -15,9 +15,9 @@ from torch import Tensor
 
 from sureprox.base.errors import InputError
 from sureprox.many.labels import digest, file_digest, function_label, problem_digest
-from sureprox.problem_files.limits import Array
 from sureprox.problems import Problem
 from sureprox.sources.problem_files import ZarrArray, from_arrays, map_npy, read_problem
+from sureprox.sources.problem_files.limits import Array
 
 Loaded = tuple[Problem, Tensor | None]  # problems, and where they start: None for the origin
 

@@ -22,7 +22,7 @@ from sureprox.solve.implicit import differentiated
 from sureprox.solve.loop import Run
 from sureprox.solve.plan import plan
 from sureprox.solve.solution import RECORDS, Progress, Solution, Status
-from sureprox.solve.stopping import StoppingRule
+from sureprox.solve.stopping import StoppingRule, judged_by_gap
 from sureprox.support.newton import Polish, can_polish
 from sureprox.support.path import followed_path, has_short_path
 
@@ -157,10 +157,10 @@ def solve(
     every = 1 if record else check_every
     threads = few_threads(chosen.form, problem.batch, chosen.operations, optimizer)
     with torch.set_grad_enabled(differentiable), threads, chosen.stepping() as stepping:
-        state = None
+        state, by_gap = None, judged_by_gap(problem)
         if problem.device.type == "cuda" and max_iter:  # first what takes long: all that follows need not wait for it
             state = stepping.init(problem, trusted(start.clone()), generator=generator, step_size=step_size)
-        rule = StoppingRule(problem, start if given else None, tol, floor, chosen.operations)
+        rule = StoppingRule(problem, start if given else None, tol, floor, chosen.operations, by_gap)
         wanted = certify is not False if polish is None else polish
         ends = wanted and not record and not differentiable and can_polish(chosen.form)
         points = 3 if certify is True else 1  # in an iteration, two products with A for each

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cached_property
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -56,6 +57,27 @@ def _column(mask: Tensor, like: Tensor) -> Tensor:
     return mask.view(-1, *[1] * (like.ndim - 1))
 
 
+class ByGap(NamedTuple):
+    """Which instances are judged by their duality gap alone."""
+
+    each: Tensor  # (B,) bool
+    all: bool
+
+
+def judged_by_gap(problem: Problem) -> ByGap:
+    """Where a gap is known, and the penalty leaves no coordinate free: such a one allows no dual point but zero.
+
+    It waits for the device, so that it is best called before that has much to do.
+    """
+    r = problem.r.to(dtype=torch.float64)
+    zero = torch.zeros(problem.batch, problem.n, dtype=torch.float64, device=problem.device)
+    low, high = r.subdiff(zero)
+    each = ((high - low).amax(1) > 0) & problem.has_duality_gap
+    if problem.has_duality_gap and isinstance(r, HasPenaltyDual):
+        each &= r.dual_range(torch.ones_like(low))[1] > 0
+    return ByGap(each, bool(each.all()))
+
+
 class StoppingRule:
     """Converged: gap <= tol * max(F - gap, floor * F_0), where F - gap <= F* and F_0 = F at the origin.
 
@@ -88,6 +110,7 @@ class StoppingRule:
         tol: float,
         floor: float | None = None,
         operations: Operations = PLAIN,
+        by_gap: "ByGap | None" = None,
     ) -> None:
         self.given = problem
         self.operations = operations
@@ -104,14 +127,10 @@ class StoppingRule:
             at_start = self._certificate(start)
         steep = at_origin.grad.abs().amax(1, keepdim=True) > 0
         self.gradient = torch.where(steep, at_origin.grad, at_start.grad).abs()
-        low, high = r.subdiff(zero)
-        self.by_gap = ((high - low).amax(1) > 0) & problem.has_duality_gap
-        if problem.has_duality_gap and isinstance(r, HasPenaltyDual):
-            # a coordinate that r leaves free allows no dual point but zero
-            self.by_gap &= r.dual_range(torch.ones_like(low))[1] > 0
-        self.all_by_gap = bool(self.by_gap.all())
+        self.by_gap, self.all_by_gap = by_gap or judged_by_gap(problem)
         seen = torch.where(self.by_gap | steep.squeeze(1), at_origin.objective, at_start.objective).abs()
         self.floor = (tol if floor is None else floor) * torch.where(torch.isfinite(seen), seen, 0.0)
+        low, high = r.subdiff(zero)
         slope = torch.minimum(high, -low).clamp(min=0)
         self.slope = torch.where(torch.isfinite(at_origin.objective).unsqueeze(1), slope, 0.0)
         self.start = self._judged(start, at_start)

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from sureprox.base.errors import InputError
-from sureprox.problem_files.limits import Array
+from sureprox.sources.problem_files.limits import Array
 
 DELIMITERS = (",", ";", "\t")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from sureprox.base.errors import InputError
-from sureprox.problem_files.limits import Array, check_expansion, check_shape, numbers
+from sureprox.sources.problem_files.limits import Array, check_expansion, check_shape, numbers
 
 HEADER = 128
 HDF5 = b"\x89HDF\r\n\x1a\n"  # how the files of version 7.3 begin, after an empty or the usual header

@@ -13,7 +13,7 @@ from typing import IO, Any
 import numpy as np
 
 from sureprox.base.errors import InputError
-from sureprox.problem_files.limits import Array, check_expansion, check_numbers, check_shape, numbers
+from sureprox.sources.problem_files.limits import Array, check_expansion, check_numbers, check_shape, numbers
 
 MAGIC = b"\x93NUMPY"
 LONGEST_HEADER = 10_000  # bytes; numpy's own limit

@@ -12,11 +12,11 @@ import torch
 from torch import Tensor
 
 from sureprox.base.errors import InputError
-from sureprox.problem_files.csv_files import read_csv
-from sureprox.problem_files.limits import Array, numbers
-from sureprox.problem_files.matlab_files import read_mat
-from sureprox.problem_files.numpy_files import read_npy, read_npz
 from sureprox.problems import Problem, lasso, logistic
+from sureprox.sources.problem_files.csv_files import read_csv
+from sureprox.sources.problem_files.limits import Array, numbers
+from sureprox.sources.problem_files.matlab_files import read_mat
+from sureprox.sources.problem_files.numpy_files import read_npy, read_npz
 
 KEYS = ("A", "b", "y", "lam", "x0")
 SUFFIXES = "one .npz, .mat or .csv file, or two .npy files"

@@ -18,7 +18,7 @@ import numpy as np
 
 from sureprox.base.errors import InputError
 from sureprox.base.files import parse_json
-from sureprox.problem_files.limits import Array, check_expansion, check_sides
+from sureprox.sources.problem_files.limits import Array, check_expansion, check_sides
 
 LONGEST_METADATA = 2**20  # bytes
 FORMATS = {".zarray": 2, "zarr.json": 3}  # by the name of the metadata
