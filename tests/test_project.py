@@ -1,5 +1,6 @@
 """The project as a whole: what importing it costs, and how it is checked. What the README says is tested in docs/."""
 
+import ast
 import os
 import re
 import signal
@@ -143,3 +144,23 @@ def test_a_test_that_hangs_is_ended(tmp_path: Path, processes: list[str]) -> Non
         assert "test_interrupted - Failed: Timeout" in told
         assert "crashed while running 'test_hanging.py::test_deaf'" in told
         assert "2 failed, 1 passed" in told
+
+
+CONCRETE = {"L1", "WeightedL1", "Zero", "LeastSquares", "Logistic", "WeightedLeastSquares", "Quadratic"}
+
+
+def test_only_forms_ask_what_a_problem_is():
+    """Outside of problems/ and sources/ a concrete loss or penalty may be made, by calling its class, and no more."""
+    found = []
+    package = ROOT / "src" / "sureprox"
+    for path in sorted(package.rglob("*.py")):
+        if path.relative_to(package).parts[0] in ("problems", "sources"):
+            continue
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        made = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Name) and node.id in CONCRETE and id(node) not in made:
+                found.append(f"{path.relative_to(package)}:{node.lineno} {node.id}")
+            if isinstance(node, ast.ClassDef) and any(getattr(base, "id", "") == "Problem" for base in node.bases):
+                found.append(f"{path.relative_to(package)}:{node.lineno} subclass of Problem")
+    assert found == ["evaluation/paper_prox.py:11 subclass of Problem"]  # the paper's own, wrong formula

@@ -76,6 +76,15 @@ def test_units_of_the_free_columns_do_not_matter(kind):
     torch.testing.assert_close(free_gap(scaled, x / units), free_gap(problem, x), rtol=1e-6, atol=1e-15)
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_free_columns_that_reach_every_b_leave_no_dual_point_but_zero(seed):
+    """F* = 0 then, and what a projection leaves of the residual is rounding, which no scale makes a dual point."""
+    A = normal(B, 3, N, seed=seed) * torch.tensor([1.0] * (N - 4) + [1e-6, 1.0, 1e3, 1e3], dtype=F64)
+    problem = Problem(LeastSquares(A, 1e9 * normal(B, 3, seed=seed + 1)), penalty(4))
+    x = 1e-3 * normal(B, N, seed=seed + 2)
+    assert torch.equal(free_gap(problem, x), problem.objective(x))
+
+
 def test_a_column_that_depends_on_the_others_or_vanishes_does_no_harm():
     f = smooth("least squares")
     A = f.A.clone()

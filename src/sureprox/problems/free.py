@@ -66,8 +66,15 @@ class Dual:
 
 
 def _quadratic(f: Quadratic, y: Vectors, z: Rows, columns: Tensor) -> Dual:
-    """v = z minus its projection on the columns; phi + phi* - <., .> = 1/2 |z - s v|^2."""
-    v = z - _projected(f.hessian_root(y, columns), z)[0]
+    """v = z minus its projection on the columns; phi + phi* - <., .> = 1/2 |z - s v|^2.
+
+    What is left is projected once more, so that A_E'v is small against v, however large s is. If that takes most of it,
+    it was rounding, and v = 0.
+    """
+    U = _scaled_svd(f.hessian_root(y, columns))[0]
+    once = z - _times(U, _times(U.mT, z))
+    twice = once - _times(U, _times(U.mT, once))
+    v = torch.where((twice.square().sum(1) > 0.25 * once.square().sum(1)).unsqueeze(1), twice, 0.0)
     wide = torch.full_like(z[:, 0], torch.inf)
     return Dual(v, f.grad_at(v), -wide, wide, lambda s: 0.5 * (z - s.unsqueeze(1) * v).square().sum(1))
 
@@ -80,7 +87,7 @@ def _logistic(f: Logistic, y: Vectors, z: Rows, columns: Tensor) -> Dual:
     sign, e = 1 - 2 * f.y, torch.sigmoid(z)
     weights = torch.ones_like(z) if f.weights is None else f.weights
     root = sign.unsqueeze(2) * f.hessian_root(y, columns)
-    c = _projected(root, (weights / f.m).sqrt() * torch.exp(z / 2))[1]
+    c = _coefficients(root, (weights / f.m).sqrt() * torch.exp(z / 2))
     v = e - e * torch.sigmoid(-z) * sign * (columns @ c.unsqueeze(2)).squeeze(2)
     v = torch.where(weights > 0, v, e)
     gradient = f.map.adjoint(sign * weights * v) / f.m
@@ -96,15 +103,23 @@ def _logistic(f: Logistic, y: Vectors, z: Rows, columns: Tensor) -> Dual:
     return Dual(v, gradient, torch.zeros_like(high), high, divergence)
 
 
-def _projected(columns: Tensor, t: Rows) -> tuple[Rows, Tensor]:
-    """The projection of t (B, m) on the range of `columns` (B, m, k), and its coefficients (B, k).
+def _coefficients(columns: Tensor, t: Rows) -> Tensor:
+    """Those (B, k) of the projection of t (B, m) on the range of `columns` (B, m, k)."""
+    U, sizes, V, unit = _scaled_svd(columns)
+    return _times(V.mT, _times(U.mT, t) / sizes) / unit
 
-    By singular values, the columns divided by their largest entries first, so that their units do not matter.
+
+def _scaled_svd(columns: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """U, S, V, unit with columns = U S V unit; what S is too small to count has U = 0 and S = 1.
+
+    The columns are divided by their largest entries first, so that their units do not matter.
     """
     largest = columns.abs().amax(1, keepdim=True)
     largest = torch.where(largest > 0, largest, 1.0)
     U, sizes, V = torch.linalg.svd(columns / largest, full_matrices=False)
     counted = sizes > max(columns.shape[1:]) * torch.finfo(sizes.dtype).eps * sizes[:, :1]
-    along = torch.where(counted, (U.mT @ t.unsqueeze(2)).squeeze(2), 0.0)
-    coefficients = (V.mT @ (along / torch.where(counted, sizes, 1.0)).unsqueeze(2)).squeeze(2)
-    return (U @ along.unsqueeze(2)).squeeze(2), coefficients / largest.squeeze(1)
+    return torch.where(counted.unsqueeze(1), U, 0.0), torch.where(counted, sizes, 1.0), V, largest.squeeze(1)
+
+
+def _times(matrices: Tensor, vectors: Tensor) -> Tensor:
+    return (matrices @ vectors.unsqueeze(2)).squeeze(2)

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from sureprox.base.errors import InputError
 from sureprox.problems import Logistic, Problem, WeightedL1
+from sureprox.problems.smooth import HasSmoothDual, LinearModel
 from sureprox.sklearn import linear
 from sureprox.sklearn.compat import dense, validate_data
 from sureprox.sklearn.engine import Array, array, checked, chosen_device, fitted, tensor
@@ -158,7 +159,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
         return {"binary_only": True}
 
 
-def _best_intercept(f: Logistic, x: Tensor, steps: int = 20) -> Tensor:
+def _best_intercept(f: LinearModel, x: Tensor, steps: int = 20) -> Tensor:
     """x with its last coordinate, an intercept, moved to where the gradient vanishes, by Newton steps."""
     last = f.A[:, -1:].unsqueeze(0)
     for _ in range(steps):
@@ -172,9 +173,10 @@ def _best_intercept(f: Logistic, x: Tensor, steps: int = 20) -> Tensor:
     return x
 
 
-def _gap(f: Logistic, x: Tensor, penalty: Tensor) -> Tensor:
+def _gap(f: LinearModel, x: Tensor, penalty: Tensor) -> Tensor:
     """The duality gap (1,), the coordinates beyond `penalty` being free and their gradient zero but for rounding."""
     r, n = WeightedL1(penalty), len(penalty)
     z, g = f.inner(x), f.grad(x)[:, :n]
+    assert isinstance(f, HasSmoothDual)
     scale = f.dual_scale(z, *r.dual_range(g))
     return f.fenchel_young(z, scale) + r.fenchel_young(x[:, :n], g, scale)
