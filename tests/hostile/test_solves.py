@@ -16,22 +16,22 @@ from random_problems import KINDS, random_batch
 import sureprox as sp
 from hardening import count
 
-SOLVES = count(reduced=2_000, full=50_000)
-SECONDS = count(reduced=1_200, full=4 * 3600)  # many times what they take, so that nothing hangs
+PARTS = range(count(reduced=4, full=20))
+SOLVES = count(reduced=500, full=2_500)  # of each part
+CASES = 1_000  # numbers of cases for each part, many more than it needs
 SCRIPT = Path(__file__).with_name("fuzz_solves.py")
 
 
 @pytest.mark.slow
-def test_no_solve_claims_what_is_not_so(tmp_path, record_property):
+@pytest.mark.parametrize("part", PARTS)
+def test_no_solve_claims_what_is_not_so(part, tmp_path, record_property):
     out = tmp_path / "found.json"
     hidden = ("SUREPROX_CHECK_SHAPES", "SUREPROX_ENGINE")  # what users run: kernels, shapes unchecked
     environment = {name: value for name, value in os.environ.items() if name not in hidden}
     paths = [str(SCRIPT.parents[1]), environment.get("PYTHONPATH", "")]
     environment["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
-    done = subprocess.run(
-        [sys.executable, str(SCRIPT), str(SOLVES), str(out)],
-        env=environment, capture_output=True, text=True, timeout=SECONDS,
-    )  # fmt: skip
+    command = [sys.executable, str(SCRIPT), str(SOLVES), str(out), str(CASES * part)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
     found = json.loads(out.read_text()) if out.exists() else {}
     assert done.returncode == 0, f"it crashed on case {found.get('solving')}: {done.stderr[-2000:]}"
     record_property(
@@ -42,10 +42,14 @@ def test_no_solve_claims_what_is_not_so(tmp_path, record_property):
     )
     assert found["failures"] == [], "each again by: PYTHONPATH=tests python tests/hostile/fuzz_solves.py CASE"
     assert found["solves"] >= SOLVES
-    # the claims are many, of every kind of problem, and nearly all of them could have been refuted
-    assert found["claims"] > 0.3 * found["solves"]
-    assert found["tight"] > 0.95 * found["claims"]
-    assert set(found["kinds"]) == set(KINDS)
+    # the claims are many, and nearly all of them could have been refuted
+    assert found["claims"] > 0.2 * found["solves"]
+    assert found["tight"] > 0.9 * found["claims"]
+
+
+def test_the_first_cases_are_of_every_kind():
+    numbers = [CASES * part + k for part in range(4) for k in range(16)]
+    assert {fuzz_solves.case(number)[0].text.partition(":")[0] for number in numbers} == set(KINDS)
 
 
 def test_a_case_is_the_same_every_time():
