@@ -16,7 +16,7 @@ with loading():
     from sureprox.optimizers import load, pretrained, save
     from sureprox.problems import Penalty, Problem, Smooth, lasso, logistic
     from sureprox.solve.reference import Reference, reference
-    from sureprox.solve.solve import Progress, Solution, Status, iterate, solve
+    from sureprox.solve.solve import Progress, Solution, Status, iterate, prepare, solve
     from sureprox.training import train
 
 __all__ = [
@@ -39,6 +39,7 @@ __all__ = [
     "load",
     "logistic",
     "optimizers",
+    "prepare",
     "pretrained",
     "problems",
     "reference",
