@@ -1,15 +1,9 @@
-"""What changed its name between scikit-learn 1.4 and now."""
+"""Input as scikit-learn's estimators take it: checked, and dense where it has to be."""
 
 from typing import Any
 
 import numpy as np
-
-try:
-    from sklearn.utils.validation import validate_data
-except ImportError:  # before scikit-learn 1.6 it was a method of the estimator
-
-    def validate_data(estimator: Any, *args: Any, **options: Any) -> Any:
-        return estimator._validate_data(*args, **options)
+from sklearn.utils.validation import validate_data
 
 
 def dense(X: Any) -> Any:
