@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 MINUTES ?= 60
 BIN := $(VENV)/bin
-INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e
+INSTALL = $(BIN)/python scripts/install.py
 
 .PHONY: help demo test test-gpu harden vulnerabilities lint docs format bench bench-gpu clean
 .DEFAULT_GOAL := help
@@ -85,14 +85,14 @@ clean:
 	@rm -rf $(VENV) out build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache src/*.egg-info
 
 # The stamps make the installation run again when, and only when, the requirements have changed.
-$(VENV)/.installed-demo: pyproject.toml constraints.txt | $(BIN)/python
+$(VENV)/.installed-demo: pyproject.toml hashes.txt | $(BIN)/python
 	@echo "Installing sureprox into $(VENV) (a few minutes the first time) ..."
-	@$(INSTALL) '.[cli,plots]'
+	@$(INSTALL) cli plots
 	@touch $@
 
-$(VENV)/.installed-dev: pyproject.toml constraints.txt | $(BIN)/python
+$(VENV)/.installed-dev: pyproject.toml hashes.txt | $(BIN)/python
 	@echo "Installing sureprox and its development tools into $(VENV) (a few minutes the first time) ..."
-	@$(INSTALL) '.[dev]'
+	@$(INSTALL) dev
 	@touch $@ $(VENV)/.installed-demo
 
 $(BIN)/python:

@@ -1,4 +1,4 @@
-"""What is installed with sureprox: every licence is known and permissive, and no version has a known vulnerability."""
+"""What is installed with sureprox: known permissive licences, no known vulnerability, true versions, known files."""
 
 import http.server
 import json
@@ -6,16 +6,24 @@ import os
 import subprocess
 import sys
 import threading
+import tomllib
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
 
+import hashes
+import install
 import licences
 import vulnerabilities
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "licences.md").read_text()
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+USED = ["cli", "dask", "plots", "search", "sklearn", "train", "zarr"]  # extras of users; the others are our tools
 
 
 def test_every_pinned_package_has_a_known_permissive_licence():
@@ -100,3 +108,65 @@ def test_no_pinned_package_has_a_known_vulnerability():
     if result.returncode == vulnerabilities.UNREACHABLE:
         pytest.skip(result.stderr.strip())
     assert result.returncode == 0, result.stdout
+
+
+def pins(name: str) -> dict[str, str]:
+    """Package: version, of a file of constraints."""
+    lines = (ROOT / name).read_text().splitlines()
+    found = (line.split("==") for line in lines if line and not line.startswith("#"))
+    return {canonicalize_name(package): version for package, version in found}
+
+
+def test_every_pinned_version_has_its_hashes():
+    versions, digests = hashes.listed((ROOT / "hashes.txt").read_text())
+    assert versions == hashes.pinned(), "run scripts/hashes.py"
+    assert all(digests.values())
+    assert {"pip", "setuptools", "torch", "triton"} <= versions.keys()
+
+
+def test_hashes_are_of_files_that_can_be_used():
+    assert hashes.belongs(
+        "safetensors-0.8.0-cp38-abi3-manylinux_2_17_x86_64.manylinux2014_x86_64.whl", "safetensors", "0.8.0"
+    )
+    assert hashes.belongs("numpy-2.4.6-cp311-cp311-win_amd64.whl", "NumPy", "2.4.6")
+    assert hashes.belongs("pre_commit-4.7.0.tar.gz", "pre-commit", "4.7.0")
+    assert not hashes.belongs("numpy-2.4.6-cp310-cp310-win_amd64.whl", "numpy", "2.4.6")
+    assert not hashes.belongs("numpy-2.4.5-cp311-cp311-win_amd64.whl", "numpy", "2.4.6")
+    assert not hashes.belongs("numpy-2.4.6.exe", "numpy", "2.4.6")
+
+
+def test_the_installation_asks_for_everything_that_is_pinned_and_required():
+    wanted = [Requirement(text) for text in install.requirements(PROJECT, ["dev"])]
+    pinned = pins("constraints.txt")
+    for requirement in wanted:
+        assert pinned[canonicalize_name(requirement.name)] in requirement.specifier, requirement
+    everything = {Requirement(text).name for texts in PROJECT["optional-dependencies"].values() for text in texts}
+    assert {requirement.name for requirement in wanted} >= everything - {"sureprox"}
+    with pytest.raises(SystemExit, match="there is no extra 'pots'"):
+        install.requirements(PROJECT, ["pots"])
+
+
+def test_the_tools_are_installed_with_all_their_hashes():
+    text = (ROOT / "hashes.txt").read_text()
+    for name in install.TOOLS:
+        versions, digests = hashes.listed(install.entry(name, text))
+        assert list(versions) == [name]
+        assert digests[name] == hashes.listed(text)[1][name]
+
+
+def test_the_oldest_versions_are_the_least_that_are_allowed():
+    oldest = pins("constraints-oldest.txt")
+    required = [Requirement(text) for text in install.requirements(PROJECT, USED)]
+    assert {canonicalize_name(requirement.name) for requirement in required} == oldest.keys()
+    for requirement in required:
+        (least,) = requirement.specifier
+        assert least.operator == ">="
+        assert Version(least.version) == Version(oldest[canonicalize_name(requirement.name)]), requirement
+    assert Version(oldest["torch"]) >= Version(
+        "2.10"
+    )  # before, weights_only=True does not keep a file from running code
+
+
+def test_a_workflow_runs_the_tests_with_the_oldest_versions():
+    text = (ROOT / ".github" / "workflows" / "tests.yml").read_text()
+    assert f"-c constraints-oldest.txt -e '.[{','.join(USED)},test]'" in text

@@ -4,7 +4,8 @@ import os
 import subprocess
 import sys
 
-from sklearn.utils.estimator_checks import parametrize_with_checks
+import pytest
+from sklearn.utils.estimator_checks import estimator_checks_generator, parametrize_with_checks
 
 from sureprox.sklearn import Lasso, LassoCV, LogisticRegression, SparseCoder
 
@@ -18,6 +19,9 @@ def test_scikit_learn_checks(estimator, check):
 
 def test_the_checks_that_are_skipped_here_pass():
     """One check of each estimator runs only where SCIPY_ARRAY_API was set before scipy was imported."""
+    checks = [str(check) for estimator in ESTIMATORS for _, check in estimator_checks_generator(estimator)]
+    if not any("check_array_api_input" in check for check in checks):
+        pytest.skip("this scikit-learn has no such check of estimators for NumPy alone")
     command = [sys.executable, "-m", "pytest", "-q", __file__, "-k", "check_array_api_input"]
     environment = {**os.environ, "SCIPY_ARRAY_API": "1"}
     result = subprocess.run(command, env=environment, capture_output=True, text=True)

@@ -1,17 +1,11 @@
-"""What changed its name between scikit-learn 1.4 and now."""
+"""Input as scikit-learn's estimators take it: checked, and dense where it has to be."""
 
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import validate_data as _validated
 
 from sureprox.problems.checks import require_unmasked
-
-try:
-    from sklearn.utils.validation import validate_data as _validated
-except ImportError:  # before scikit-learn 1.6 it was a method of the estimator
-
-    def _validated(estimator: Any, *args: Any, **options: Any) -> Any:
-        return estimator._validate_data(*args, **options)
 
 
 def validate_data(estimator: Any, *args: Any, **options: Any) -> Any:
