@@ -154,10 +154,6 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
         tags.classifier_tags.multi_class = False
         return tags
 
-    def _more_tags(self) -> dict[str, bool]:
-        """The tags as scikit-learn asked for them before 1.6."""
-        return {"binary_only": True}
-
 
 def _best_intercept(f: LinearModel, x: Tensor, steps: int = 20) -> Tensor:
     """x with its last coordinate, an intercept, moved to where the gradient vanishes, by Newton steps."""

@@ -139,7 +139,3 @@ class SparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         tags.requires_fit = self.dictionary is None
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-    def _more_tags(self) -> dict[str, Any]:
-        """The tags as scikit-learn asked for them before 1.6."""
-        return {"requires_fit": self.dictionary is None, "preserves_dtype": [np.float64, np.float32]}

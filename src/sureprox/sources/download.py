@@ -3,6 +3,7 @@
 import hashlib
 import http.client
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from sureprox.base.cache import cache_directory
 from sureprox.base.errors import DataError
 
 TIMEOUT = 30.0  # seconds without a byte
+PATIENCE = 600.0  # seconds for another process to finish the same download
 CHUNK = 1 << 16
 
 
@@ -146,7 +148,15 @@ def _alone(path: Path) -> Iterator[None]:
         yield
         return
     with path.open("wb") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        end = time.monotonic() + PATIENCE
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > end:
+                    raise OSError(f"another process has held {path} for {PATIENCE:g} seconds") from None
+                time.sleep(0.1)
         yield
 
 
