@@ -1,0 +1,119 @@
+"""One contract for every operation, engine and form: what a plan computes is what plain PyTorch computes."""
+
+import pytest
+import torch
+
+import sureprox as sp
+from engines import kernels, walked
+from helpers import random_problem
+from sureprox.guarantee import Certified, CertifiedCheap
+from sureprox.optimizers import FISTA, ISTA, L2OPA, GoMathL2O, Sure
+from sureprox.problems import Problem, WeightedL1, Zero
+
+TOLERANCE = {torch.float32: 3e-4, torch.float64: 1e-10}
+OPTIMIZERS = {
+    "ista": ISTA,
+    "fista": lambda: FISTA(restart=True),
+    "sure": Sure,
+    "sure light": lambda: Sure(coordinate=0, conjugate=True),
+    "go": GoMathL2O,
+    "l2o-pa": L2OPA,
+}
+FORMS = ("lasso", "lasso shared", "lasso moved", "weighted", "free", "logistic", "logistic shared", "strided")
+
+
+def drawn(name: str, seed: int, dtype: torch.dtype) -> Problem:
+    """A problem of this form with random sizes, on both sides of where kernels begin."""
+    chance = torch.Generator().manual_seed(seed)
+    m, n = int(torch.randint(1, 60, (), generator=chance)), int(torch.randint(8, 140, (), generator=chance))
+    kind = "logistic" if name.startswith("logistic") else "lasso"
+    problem = random_problem(kind, 3, m, n, seed=seed, shared=name.endswith("shared")).to(dtype=dtype)
+    f = problem.f
+    if name == "lasso moved":
+        return problem.shifted(torch.randn(3, n, generator=chance, dtype=torch.float64).to(dtype))
+    if name == "weighted":
+        return Problem(f, WeightedL1(0.1 + torch.rand(n, generator=chance).to(dtype)))
+    if name == "free":
+        return Problem(f, Zero())
+    return sp.lasso(f.A.mT.contiguous().mT, f.b, problem.r.lam) if name == "strided" else problem
+
+
+def start(problem: Problem, seed: int) -> torch.Tensor:
+    return torch.randn(problem.batch, problem.n, generator=torch.Generator().manual_seed(seed)).to(problem.dtype)
+
+
+def close(ours: torch.Tensor, plain: torch.Tensor, dtype: torch.dtype, scale: float = 0.0) -> None:
+    size = max(float(plain.abs().max()), scale, 1e-3)
+    assert float((ours - plain).abs().max()) <= TOLERANCE[dtype] * size
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize("seed", range(4))
+def test_gradients_certificates_and_estimates(name, seed, dtype):
+    problem = drawn(name, seed, dtype)
+    found, x = kernels(problem), start(problem, seed)
+    exact = problem.to(dtype=torch.float64)
+    if found.gradient is not None:
+        close(found.gradient(problem, x).double(), exact.grad(x.double()), dtype)
+    if found.certificate is not None:
+        ours, plain = found.certificate(problem, x.double()), exact.certificate(x.double())
+        for part in ("objective", "gap", "kkt", "grad"):
+            torch.testing.assert_close(getattr(ours, part), getattr(plain, part), rtol=1e-11, atol=1e-11)
+    if found.largest is not None:
+        L, truth = problem.f.lipschitz(largest=found.largest).double(), exact.lipschitz(exact=True)
+        assert bool(((1.0101 * truth >= L) & (0.99 * truth <= L)).all())
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_steps(name, optimizer, dtype):
+    """Each from a common state: where rounding decides, paths may part for a while."""
+    for seed in range(3):
+        torch.manual_seed(seed)
+        problem, method = drawn(name, seed, dtype), OPTIMIZERS[optimizer]()
+        with torch.no_grad():
+            state = method.init(problem, start(problem, seed))
+        scale = float(state.x.abs().max())
+        for _ in range(3):
+            ours, state = walked(method, problem, state, 1), walked(method, problem, state, 1, "plain")
+            close(ours.x, state.x, dtype, scale)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize("guarantee", [Certified, CertifiedCheap])
+def test_guaranteed_steps(name, guarantee, dtype):
+    for seed in range(3):
+        torch.manual_seed(seed)
+        problem, method = drawn(name, seed, dtype), guarantee(Sure())
+        with torch.no_grad():
+            state = method.init(problem, start(problem, seed))
+        scale = float(state.x.abs().max())
+        for _ in range(12):  # one of them is a step of FISTA's in the cheap guarantee
+            ours, state = walked(method, problem, state, 1), walked(method, problem, state, 1, "plain")
+            close(ours.x, state.x, dtype, scale)
+            close(ours.step_size, state.step_size, dtype)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("name", FORMS)
+def test_answers(name, dtype):
+    for seed in range(3):
+        problem = drawn(name, seed, dtype)
+        plain, ours = (sp.solve(problem, tol=1e-6, engine=engine) for engine in ("plain", "kernels"))
+        both = plain.converged & ours.converged
+        assert torch.equal(plain.converged, ours.converged)
+        scale = problem.to(dtype=torch.float64).scale()[0][
+            both
+        ]  # F at the origin, below a millionth of which all is zero
+        error = (ours.objective - plain.objective)[both].abs()
+        assert bool((error <= 2e-6 * plain.objective[both] + 1e-11 * scale).all())
+
+
+def test_the_cases_reach_kernels():
+    made = [kernels(drawn(name, 1, torch.float32), Sure(), True) for name in FORMS]
+    reached = {part for found in made for part, value in vars(found).items() if value is not None}
+    assert reached >= {"gradient", "move", "step", "look", "ahead", "compare", "follow", "certificate", "largest"}
+    assert "points" in reached
