@@ -7,7 +7,7 @@ from torch import Tensor
 
 from sureprox.guarantee.guaranteed import TRACKS
 from sureprox.solve.solution import Solution
-from sureprox.solve.stopping import Measurement, put
+from sureprox.solve.stopping import Measurement
 
 
 @dataclass(frozen=True)
@@ -20,16 +20,18 @@ class Found:
     gap: Tensor
     kkt: Tensor
 
-    def offered(self, rows: Tensor, points: Tensor, seen: Measurement, wanted: Tensor, track: int) -> "Found":
-        """With `points` (R, n) of the instances `rows`, at which `seen` was measured, where `wanted` (R,) and lower."""
+    def offer(self, rows: Tensor, points: Tensor, seen: Measurement, wanted: Tensor, track: int) -> None:
+        """Take those of `points` (R, n), of the instances `rows`, that are lower, where `wanted` (R,).
+
+        `seen` was measured at them. In place, since a run has no memory to spare while points are measured.
+        """
         lower = wanted & torch.isfinite(points).all(1) & (seen.objective < self.objective[rows])
-        return Found(
-            x=put(self.x, rows, lower, points),
-            track=put(self.track, rows, lower, torch.full_like(rows, track)),
-            objective=put(self.objective, rows, lower, seen.objective),
-            gap=put(self.gap, rows, lower, seen.gap),
-            kkt=put(self.kkt, rows, lower, seen.kkt),
-        )
+        index = lower.nonzero()[:, 0]
+        here = rows[index]
+        self.x.index_copy_(0, here, points[index])
+        self.track.index_fill_(0, here, track)
+        for mine, values in ((self.objective, seen.objective), (self.gap, seen.gap), (self.kkt, seen.kkt)):
+            mine.index_copy_(0, here, values[index])
 
     def preferred(self, solution: Solution, unsolved: Tensor) -> Solution:
         """`solution` with these points where they are lower, if `unsolved` (B,).
@@ -59,5 +61,5 @@ class Found:
 
 def nothing_found(x: Tensor) -> Found:
     """Of instances with points like x (B, n)."""
-    none = torch.full((len(x),), torch.inf, dtype=torch.float64, device=x.device)
-    return Found(torch.zeros_like(x, dtype=torch.float64), torch.zeros_like(none, dtype=torch.int64), none, none, none)
+    none = torch.full((3, len(x)), torch.inf, dtype=torch.float64, device=x.device)
+    return Found(torch.zeros_like(x, dtype=torch.float64), torch.zeros_like(none[0], dtype=torch.int64), *none)

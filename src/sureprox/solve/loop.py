@@ -84,8 +84,8 @@ class Run:
         solved = wanted & seen.converged & (seen.objective <= highest)
         lower = wanted & ~solved & (seen.objective < taken(self.best.objective, rows))
         if bool(lower.any()):
-            known = nothing_found(self.x) if self.found is None else self.found
-            self.found = known.offered(rows, points, seen, lower, TRACKS.index(track))
+            self.found = nothing_found(self.x) if self.found is None else self.found
+            self.found.offer(rows, points, seen, lower, TRACKS.index(track))
         best = seen
         if rounded.dtype != points.dtype:
             coarse = rule.measure(rounded)
