@@ -1,6 +1,11 @@
 """A plan depends on one instance and on the engine asked for, and on nothing else; what ran is said."""
 
+import os
+import shutil
+import subprocess
+import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
@@ -73,17 +78,36 @@ def test_kernels_that_are_not_built_leave_the_whole_solve_plain(no_library):
 def test_what_is_built_later_is_built_once(monkeypatch):
     done, calls = threading.Event(), []
 
-    def build(wait: bool) -> None:
-        calls.append(wait)
+    def build() -> None:
+        calls.append(None)
         done.set()
 
-    monkeypatch.setattr(libraries, "library", build)
+    monkeypatch.setattr(libraries, "_build_apart", build)
     monkeypatch.setattr(libraries, "_builder", None)
     monkeypatch.setattr(libraries, "_tried", False)
     for _ in range(3):
         libraries.build_later()
     assert done.wait(30)
-    assert calls == [True]
+    assert len(calls) == 1
+
+
+@pytest.mark.skipif(shutil.which(os.environ.get("CXX") or "c++") is None, reason="needs a C++ compiler")
+def test_a_short_program_leaves_the_build_to_a_process_that_outlives_it(tmp_path):
+    """Its own solve is plain; a program after it finds the kernels."""
+    script = "import torch, sureprox as sp; p = sp.lasso(torch.eye(20)[None], torch.ones(1, 20), 0.1)\n"
+    script += "print(sp.solve(p, max_iter=2).engine)"
+    environment = os.environ | {"SUREPROX_CACHE": str(tmp_path), "SUREPROX_CHECK_SHAPES": ""}
+    environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
+
+    def engine() -> str:
+        command = [sys.executable, "-c", script]
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=200).stdout
+
+    assert engine() == "plain\n"
+    end = time.monotonic() + 200
+    while not list(tmp_path.glob("native-*/*.so")) and time.monotonic() < end:
+        time.sleep(0.5)
+    assert engine() == "kernels\n"
 
 
 def test_an_unknown_engine_is_refused(monkeypatch):

@@ -3,20 +3,24 @@
 Nothing here raises: where there is no compiler, or it fails, there is no library, and `native_status()` says why.
 """
 
+import contextlib
 import ctypes
 import hashlib
 import os
 import platform
 import shutil
+import subprocess
+import sys
 import tempfile
 import threading
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from sureprox.base.cache import cache_directory
-from sureprox.base.errors import one_line
-from sureprox.base.files import write_atomically
+from sureprox.base.errors import SureproxError, one_line
+from sureprox.base.files import locked, write_atomically
 from sureprox.base.private import private_directory, user
 from sureprox.kernels.runtime import compiling, loading
 from sureprox.kernels.runtime.compiling import CompilerError
@@ -41,12 +45,27 @@ def library(build: bool) -> ctypes.CDLL | None:
 
 
 def build_later() -> None:
-    """Build the library in a thread of its own, for solves to come."""
+    """Build the library meanwhile, for solves to come: in a process that outlives this one, should it end before."""
     global _builder
     with _lock:
         if _builder is None and not _tried:
-            _builder = threading.Thread(target=library, args=(True,), daemon=True)
+            _builder = threading.Thread(target=_build_apart, daemon=True)
             _builder.start()
+
+
+def _build_apart() -> None:
+    global _looked
+    command = [sys.executable, "-c", f"from {__name__} import library; library(build=True)"]
+    paths = os.pathsep.join(path for path in sys.path if path)
+    apart: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
+    apart |= {"env": os.environ | {"PYTHONPATH": paths}, "start_new_session": os.name == "posix"}
+    try:
+        subprocess.Popen(command, **apart).wait(2 * compiling.PATIENCE)
+    except (OSError, ValueError, subprocess.TimeoutExpired):  # no Python to start, as in a frozen program
+        library(build=True)
+        return
+    with _lock:
+        _looked = False  # the next to ask finds it
 
 
 def native_status() -> str:
@@ -77,8 +96,8 @@ def _found(build: bool) -> tuple[ctypes.CDLL | None, str]:
             if (made := _loaded_from(kept, key)) is not None:
                 return made, f"loaded from {kept}"
         if not build:
-            return None, trouble or "not compiled yet: no problem so far was large enough to be worth it"
-        return _built(compiler, key, place, trouble)
+            return None, trouble or "not compiled yet"
+        return _built_once(compiler, key, place, trouble)
     except (CompilerError, OSError) as error:
         return None, one_line(str(error))
 
@@ -91,6 +110,19 @@ def _place(make: bool) -> tuple[Path | None, str]:
         return None, ""
     except OSError as error:
         return None, f"nothing is kept: {error}"
+
+
+def _built_once(compiler: list[str], key: str, place: Path | None, trouble: str) -> tuple[ctypes.CDLL, str]:
+    """`_built`, unless another process does so first: then this one waits for it."""
+    if place is None:
+        return _built(compiler, key, place, trouble)
+    with contextlib.ExitStack() as held:
+        with contextlib.suppress(SureproxError):  # it takes too long, or there are no locks: build it twice
+            held.enter_context(locked(place, compiling.PATIENCE))
+        for kept in sorted(place.glob(f"{key}-*.so")):
+            if (made := _loaded_from(kept, key)) is not None:
+                return made, f"loaded from {kept}"
+        return _built(compiler, key, place, trouble)
 
 
 def _built(compiler: list[str], key: str, place: Path | None, trouble: str) -> tuple[ctypes.CDLL, str]:
