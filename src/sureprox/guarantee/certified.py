@@ -121,7 +121,7 @@ class Certified(Optimizer[CertifiedState]):
         if inner is not None:  # it goes on from where it is
             before = torch.cat([state.inner_z.unsqueeze(1), before], 1)
             momentum = torch.cat([torch.zeros_like(momentum[:, :1]), momentum], 1)
-        if stack.linear is None:
+        if not stack.knows_images:
             seen = Ahead(new, *stack.beyond(new, before, momentum), None, *pace)
         else:
             seen = Ahead(new, *stack.ahead(new, before, momentum), *pace)

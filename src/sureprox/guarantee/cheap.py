@@ -146,13 +146,13 @@ class CertifiedCheap(Optimizer[CheapState]):
 
     def _fista_step(self, stack: Stacked, state: CheapState) -> CheapState:
         fista, L, g = state.fista, 1 / state.step_size, state.fista_g
-        if stack.linear is None:  # L may have fallen since the gradient was taken
+        if not stack.knows_images:  # L may have fallen since the gradient was taken
             fista = fista.paced(state.weight, L)
             g = stack.grad(fista.zy)
         base = fista.bases
         x = stack.proximal_step(base.x, g, state.step_size)
         pace = fista.pace(x, 1)
-        if stack.linear is None:
+        if not stack.knows_images:
             (z, there), g_next = stack.beyond(x, fista.z, pace[1]), g
         else:
             z, there, g_next = stack.ahead(x, fista.z, pace[1])

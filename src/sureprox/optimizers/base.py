@@ -35,6 +35,12 @@ class Batched:
         """The same in memory of its own."""
         return self._map(lambda value, layout: value.clone())
 
+    def changed(self, **values: Any) -> Self:
+        """`dataclasses.replace`, unchecked and in one call: for what a kernel has made."""
+        made = object.__new__(type(self))
+        vars(made).update(vars(self), **values)
+        return made
+
     def _map(self, change: Callable[[Tensor, str | None], Tensor]) -> Self:
         changed: dict[str, Any] = {}
         for f in fields(self):

@@ -2,11 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
 from sureprox.base.operations import PLAIN, Operations
+from sureprox.problems.penalties import Penalty
 from sureprox.problems.problem import Problem
 from sureprox.problems.smooth import LinearModel
 
@@ -50,12 +52,27 @@ class Stacked:
     """
 
     def __init__(self, problem: Problem, count: int, operations: Operations = PLAIN) -> None:
-        f, r = problem.f, problem.r
+        f = problem.f
         self.problem = problem
         self.operations = operations
         self.count = count
-        self.linear = (f if count == 1 else f.stacked(count)) if isinstance(f, LinearModel) and f.can_stack else None
-        self.r = (r if count == 1 else r.stacked(count)) if r.can_stack else None
+        self.knows_images = isinstance(f, LinearModel) and f.can_stack
+
+    @cached_property
+    def linear(self) -> LinearModel | None:
+        """f for all points of an instance together; None where images are not known."""
+        f = self.problem.f
+        if not isinstance(f, LinearModel) or not self.knows_images:
+            return None
+        return f if self.count == 1 else f.stacked(self.count)
+
+    @cached_property
+    def r(self) -> Penalty | None:
+        """The penalty for all points together; None where it can only be asked for one after the other."""
+        r = self.problem.r
+        if not r.can_stack:
+            return None
+        return r if self.count == 1 else r.stacked(self.count)
 
     def prox(self, v: Tensor, step: Tensor) -> Tensor:
         """The proximal operator, v (B, K, n), step (B,)."""

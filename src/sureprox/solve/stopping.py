@@ -125,14 +125,16 @@ class StoppingRule:
         if x0 is not None or problem.shift is not None:
             start = zero if x0 is None else x0.detach().double()
             at_start = self._certificate(start)
-        steep = at_origin.grad.abs().amax(1, keepdim=True) > 0
-        self.gradient = torch.where(steep, at_origin.grad, at_start.grad).abs()
         self.by_gap, self.all_by_gap = by_gap or judged_by_gap(problem)
-        seen = torch.where(self.by_gap | steep.squeeze(1), at_origin.objective, at_start.objective).abs()
-        self.floor = (tol if floor is None else floor) * torch.where(torch.isfinite(seen), seen, 0.0)
-        low, high = r.subdiff(zero)
-        slope = torch.minimum(high, -low).clamp(min=0)
-        self.slope = torch.where(torch.isfinite(at_origin.objective).unsqueeze(1), slope, 0.0)
+        scale = at_origin.objective.abs()
+        if not self.all_by_gap:  # else it is not needed, and as large as x
+            steep = at_origin.grad.abs().amax(1, keepdim=True) > 0
+            self.gradient = torch.where(steep, at_origin.grad, at_start.grad).abs()
+            low, high = r.subdiff(zero)
+            slope = torch.minimum(high, -low).clamp(min=0)
+            self.slope = torch.where(torch.isfinite(scale).unsqueeze(1), slope, 0.0)
+            scale = torch.where(self.by_gap | steep.squeeze(1), scale, at_start.objective.abs())
+        self.floor = (tol if floor is None else floor) * torch.where(torch.isfinite(scale), scale, 0.0)
         self.start = self._judged(start, at_start)
 
     @cached_property
@@ -196,6 +198,7 @@ class StoppingRule:
             part.problem = self.problem.select(index)
         part.tol, part.recorded, part.operations = self.tol, self.recorded, self.operations
         part.all_by_gap = self.all_by_gap
-        for name in ("floor", "gradient", "slope", "by_gap"):
-            setattr(part, name, getattr(self, name)[index])
+        for name in ("floor", "by_gap", "gradient", "slope"):
+            if name in vars(self):
+                setattr(part, name, getattr(self, name)[index])
         return part

@@ -1,7 +1,6 @@
 """Certified iterations on a CPU by compiled kernels, for LASSO problems with one A per instance (see cpu.py)."""
 
 import ctypes
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -50,7 +49,8 @@ def follow(optimizer: Certified, stack: Stacked, state: CertifiedState, inner: S
         "best_x": state.x,
         "best_z": state.z,
     }
-    parts |= {name: getattr(state, name) for name in ("step_size", "above", "weight", "track", "rejected", "idle")}
+    parts |= {"step_size": state.step_size, "above": state.above, "weight": state.weight}
+    parts |= {"track": state.track, "rejected": state.rejected, "idle": state.idle}
     if inner is not None:
         assert state.inner is not None
         parts |= {"inner_x_new": inner.x, "inner_x": state.inner.x, "inner_z": state.inner_z}
@@ -62,9 +62,9 @@ def follow(optimizer: Certified, stack: Stacked, state: CertifiedState, inner: S
     sizes = {"batch": batch, "tracks": optimizer.count, "first": first, "m": m, "n": n}
     call(f"follow_{SUFFIX[state.x.dtype]}", FOLLOW, given | made, (), **sizes)
     new = {name.removesuffix("_new"): value for name, value in made.items()}
-    moved = {"x": new.pop("track_x"), "z": new.pop("track_z"), **{name: new.pop(name) for name in ("y", "zy", "t")}}
-    changed: dict[str, Any] = {"x": new.pop("best_x"), "z": new.pop("best_z"), **new}
-    return replace(state, k=state.k + 1, tracks=replace(tracks, **moved), inner=inner, **changed)
+    take = new.pop
+    moved = tracks.changed(x=take("track_x"), z=take("track_z"), y=take("y"), zy=take("zy"), t=take("t"))
+    return state.changed(k=state.k + 1, tracks=moved, inner=inner, x=take("best_x"), z=take("best_z"), **new)
 
 
 class _Turn:
@@ -95,7 +95,7 @@ class _Turn:
         if self.fista:
             changed |= {name: new[name] for name in ("weight", "rejected", "step_size")} | {"fista_g": new["track_g"]}
             changed["fista"] = Tracks(new["track_x"], new["track_z"], new["y"], new["zy"], new["t"])
-        return replace(self.state, k=self.state.k + 1, **changed)
+        return self.state.changed(k=self.state.k + 1, **changed)
 
 
 def follow_cheap(stack: Stacked, state: CheapState, inner: State) -> CheapState:

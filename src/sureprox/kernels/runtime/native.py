@@ -6,7 +6,6 @@ and do not depend on the place in the batch.
 
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -56,11 +55,14 @@ def call(
     name: str, layout: tuple[str, str], tensors: Mapping[str, Tensor | None], weights: Sequence[Tensor], **numbers: int
 ) -> None:
     """Call a kernel, see `arguments`; weights become an array of pointers."""
-    kernels = library(build=False)
-    assert kernels is not None
-    array = (ctypes.c_void_p * len(weights))(*(w.data_ptr() for w in weights))
+    array = (ctypes.c_void_p * len(weights))(*map(Tensor.data_ptr, weights))
     made = arguments(layout, tensors, ctypes.addressof(array), **numbers)
-    getattr(kernels, name)(ctypes.byref(made))
+    _function(library(build=False), name)(ctypes.byref(made))
+
+
+@cache
+def _function(kernels: ctypes.CDLL, name: str) -> Any:
+    return getattr(kernels, name)
 
 
 def suits(form: Form) -> bool:
@@ -173,7 +175,7 @@ def go_math_move(
     )
     changed = {name.removesuffix("_new"): value for name, value in new.items()}
     changed |= {name: changed[name].mT for name in ("h", "c", "features")}
-    return replace(state, k=state.k + 1, **changed)
+    return state.changed(k=state.k + 1, **changed)
 
 
 class NativeNetwork(nn.Module):

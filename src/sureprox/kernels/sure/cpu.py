@@ -1,7 +1,6 @@
 """The step of Sure on a CPU as one call of a compiled kernel; see `cpu` for when."""
 
 import math
-from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -58,9 +57,9 @@ def sure_move(optimizer: Sure, problem: Problem, state: SureState, seen: Seen | 
         coordinate=network.coordinate,
         conjugate=optimizer.conjugate,
     )
-    spread = {"R": R, "P": P}
-    spread = {name: value if value.ndim == 2 else value.unsqueeze(1).expand(-1, n) for name, value in spread.items()}
-    return replace(state, k=state.k + 1, fresh=torch.zeros_like(state.fresh), **new, **spread)
+    R = R if R.ndim == 2 else R.unsqueeze(1).expand(-1, n)
+    P = P if P.ndim == 2 else P.unsqueeze(1).expand(-1, n)
+    return state.changed(k=state.k + 1, fresh=torch.zeros_like(state.fresh), R=R, P=P, **new)
 
 
 @cache
