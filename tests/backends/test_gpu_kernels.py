@@ -22,7 +22,8 @@ from sureprox.kernels.sure.gpu import SureMove
 from sureprox.optimizers import FISTA, ISTA, load
 from sureprox.problems import lasso
 from sureprox.problems.stacked import Stacked
-from sureprox.solve.plan import _Plans, estimated_step, plan
+from sureprox.solve import plan as plans
+from sureprox.solve.plan import estimated_step, plan
 from sureprox.solve.reference import reference
 from sureprox.solve.solution import Status
 from sureprox.solve.solve import solve
@@ -256,7 +257,7 @@ def test_a_default_solve_runs_plain_while_kernels_are_built_and_with_them_afterw
     monkeypatch.setenv("SUREPROX_CACHE", str(tmp_path))
     monkeypatch.setattr(cuda, "_loaded", set())
     monkeypatch.setattr(cuda, "_builders", {})
-    monkeypatch.setattr("sureprox.solve.plan._plans", _Plans(4))
+    monkeypatch.setattr(plans, "_plans", plans._Plans(4))
     cuda.kernel.cache_clear()
     problem = LassoFamily(m=60, n=120, nonzeros=12).sample(16, torch.Generator("cuda").manual_seed(0))
     first = solve(problem)

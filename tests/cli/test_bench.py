@@ -32,7 +32,7 @@ def test_speed_writes_a_record_a_table_and_a_figure(command, tmp_path):
     assert (outcome.code, outcome.err) == (0, "")
     assert "batch 2, Sure light (kernels)" in outcome.out
     found = json.loads((tmp_path / "out" / "speed.json").read_text())
-    assert [entry["batch"] for entry in found["timings"]] == [1, 1, 2, 2]
+    assert [entry["batch"] for entry in found["timings"]] == [1, 1, 1, 2, 2, 2]
     assert {"device", "date", "versions"} <= set(found)
     assert "| Sure light | kernels |" in (tmp_path / "out" / "speed.md").read_text()
     assert (tmp_path / "out" / "speed.png").exists()

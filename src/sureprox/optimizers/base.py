@@ -166,7 +166,7 @@ def observed_step(
 
     For optimizers that query their point.
     """
-    if not optimizer.looks_once or optimizer.query(state) is not state.x:
+    if not optimizer.looks_once or type(optimizer).query is not Optimizer.query:
         kind = type(optimizer).__name__
         raise InputError(f"{kind} does not ask for the gradient at its point; call step and problem.objective instead")
     y = problem.centred(state.x)

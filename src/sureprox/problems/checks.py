@@ -68,12 +68,12 @@ def require_same_kind(name: str, tensor: Tensor, like_name: str, like: Tensor) -
         )
 
 
-def trusted(tensor: Tensor) -> Tensor:
+def trusted(tensor: Tensor, everywhere: bool = False) -> Tensor:
     """The same tensor, made by this package: as long as it stays as it is, `require_finite` and the like do not look.
 
-    On a GPU only: to look would be to wait for all that the device has still to do.
+    On a GPU only, unless `everywhere`: to look would be to wait for all that the device has still to do.
     """
-    if tensor.device.type == "cuda" and not tensor.is_inference():
+    if (everywhere or tensor.device.type == "cuda") and not tensor.is_inference():
         _trusted[tensor] = tensor._version
     return tensor
 

@@ -99,9 +99,10 @@ def step_size(problem: Problem, engine: str = "auto") -> Scalars:
 def estimated_step(problem: Problem, operations: Operations) -> Scalars:
     """1/L."""
     if operations.largest is None:
-        return problem.step_size()
+        return trusted(problem.step_size(), everywhere=True)
     L: Scalars = problem.f.lipschitz(largest=operations.largest)  # type: ignore[call-arg]
-    return trusted(problem.step_size(L))  # it is made here; whoever iterates has to look at it (`Run.finish`)
+    # it is made here; whoever iterates has to look at it (`Run.finish`)
+    return trusted(problem.step_size(L), everywhere=True)
 
 
 class Identity:
