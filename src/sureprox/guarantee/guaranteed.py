@@ -41,11 +41,8 @@ class GuaranteedState(State):
     rejected: Tensor  # (B,) iterations in which L was found too small
     weight: Scalars  # F(x) - F* <= |x_0 - x*|^2 / (2 weight)
     longest: Scalars  # the step size at the start: where L may fall, it does not fall below 1/longest
-    moved: Tensor  # (B,) in float64: how far x_0, where the run has started, is from the start it was given
-    idle: (
-        Tensor  # (B,) iterations in which x stayed, in a row in which a FISTA track, or the one that found x, moved by
-    )
-    # rounding only
+    moved: Scalars  # how far x_0, where the run has started, is from the start it was given, rounded up
+    idle: Tensor  # (B,) iterations without a better x, in a row in which a FISTA track or the finder of x rests
 
 
 def beginning(
@@ -74,10 +71,14 @@ def beginning(
         rejected=zero,
         weight=torch.zeros_like(step),
         longest=step,
-        moved=torch.linalg.vector_norm((x - start).detach(), dim=1, dtype=torch.float64),
+        moved=_rounded_up(torch.linalg.vector_norm((x - start).detach(), dim=1, dtype=torch.float64), x.dtype),
         idle=zero,
     )
     return begun, g
+
+
+def _rounded_up(value: Tensor, dtype: torch.dtype) -> Tensor:
+    return (value * (1 + 2 * torch.finfo(dtype).eps)).to(dtype)
 
 
 def common(state: GuaranteedState) -> dict[str, Any]:
