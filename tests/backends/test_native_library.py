@@ -9,19 +9,16 @@ import torch
 
 from sureprox.kernels import native_status
 from sureprox.kernels.runtime import library
-from sureprox.kernels.runtime.native import WORTH_COMPILING, suits
-from sureprox.optimizers import GoMathL2O
+from sureprox.solve import plan as plans
+from sureprox.solve.solve import prepare, solve
 from sureprox.sources import LassoFamily
 
 STEP = """
 import torch, sureprox as sp
-from sureprox.backends import native_status
-from sureprox.problems import LassoFamily
-family, generator = LassoFamily(m=3, n=1024), torch.Generator().manual_seed(0)
-problem = family.sample(8, generator)
-with torch.no_grad():
-    optimizer = sp.load("go-math-l2o/lasso")
-    state = optimizer.step(problem, optimizer.init(problem, problem.start()))
+from sureprox.kernels import native_status
+from sureprox.sources import LassoFamily
+problem = LassoFamily(m=3, n=1024).sample(8, torch.Generator().manual_seed(0))
+assert sp.solve(problem, "go-math-l2o/lasso", max_iter=2, engine="kernels").engine == "kernels"
 print(native_status())
 """
 
@@ -38,23 +35,10 @@ def test_two_processes_at_once_and_then_a_third(kept, tmp_path):
     assert all(one.returncode == 0 for one in both)
     assert all(text.startswith(("compiled by", "loaded from")) for text in said)
     (folder,) = tmp_path.iterdir()
-    names = [path.name for path in folder.iterdir()]
-    assert names
-    assert all(name.endswith(".so") for name in names)
+    names = sorted(path.suffix or path.name for path in folder.iterdir())
+    assert names == [".lock", ".so"]  # built once
     third = process(tmp_path)
     assert third.communicate()[0].startswith("loaded from")
-
-
-def test_nothing_is_compiled_for_a_small_problem(kept, monkeypatch, tmp_path):
-    monkeypatch.setenv("SUREPROX_NATIVE", "1")
-    monkeypatch.setenv("SUREPROX_CACHE", str(tmp_path))
-    monkeypatch.setattr(library, "_built", lambda *_: pytest.fail("compiled"))
-    library.forget()
-    assert not suits(torch.zeros(1, 40), 1, 40)
-    assert native_status().startswith("not compiled yet")
-    with pytest.raises(pytest.fail.Exception, match="compiled"):
-        suits(torch.zeros(1), 1, WORTH_COMPILING)
-    library.forget()
 
 
 @pytest.mark.parametrize(
@@ -66,18 +50,18 @@ def test_nothing_is_compiled_for_a_small_problem(kept, monkeypatch, tmp_path):
         ({"SUREPROX_NATIVE": "0"}, "switched off"),
     ],
 )
-def test_without_a_compiler_the_plain_step_is_taken_and_the_reason_told(monkeypatch, tmp_path, env, reason):
+def test_without_a_compiler_solves_are_plain_and_the_reason_is_told(monkeypatch, tmp_path, env, reason):
     monkeypatch.setenv("SUREPROX_NATIVE", "1")
     monkeypatch.setenv("SUREPROX_CACHE", str(tmp_path))
     for name, value in env.items():
         monkeypatch.setenv(name, value)
     library.forget()
-    family, generator = LassoFamily(m=3, n=1024, nonzeros=5), torch.Generator().manual_seed(0)
-    problem = family.sample(8, generator)
-    optimizer = GoMathL2O()
-    with torch.no_grad():
-        state = optimizer.step(problem, optimizer.init(problem, problem.start()))
-    assert bool(torch.isfinite(state.x).all())
+    monkeypatch.setattr(plans, "_plans", plans._Plans(4))
+    problem = LassoFamily(m=3, n=1024, nonzeros=5).sample(8, torch.Generator().manual_seed(0))
+    assert prepare(problem) == "plain"
+    solution = solve(problem, max_iter=20)
+    assert solution.engine == "plain"
+    assert bool(torch.isfinite(solution.x).all())
     assert reason in native_status()
     assert "\n" not in native_status()
     library.forget()
@@ -98,4 +82,3 @@ print(time.perf_counter() - began, "torch._dynamo" in sys.modules)
     seconds, compiler = done.stdout.split()
     assert compiler == "False"
     assert float(seconds) < 0.5
-    assert not list(tmp_path.iterdir())
