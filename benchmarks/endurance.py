@@ -26,7 +26,7 @@ from typing import Any
 import torch
 
 import sureprox as sp
-import sureprox.solve.plan as plans
+from sureprox.solve import plan as plans
 from sureprox.optimizers import FISTA, ISTA
 from sureprox.problems import Problem
 

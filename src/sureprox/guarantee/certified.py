@@ -218,7 +218,7 @@ def moved(optimizer: Optimizer[Any], problem: Problem, state: State, g: Tensor, 
     It gets copies: what it does to them is its own affair. One that queries elsewhere looks for itself.
     """
     after: State
-    if optimizer.query(state) is not state.x:
+    if not optimizer.looks_once or optimizer.query(state) is not state.x:
         after = optimizer.step(problem, state)
     elif operations.move is None:
         after = optimizer.move(problem, state, Seen(g.clone()))

@@ -171,6 +171,11 @@ class Quadratic(LinearModel):
     def shape(self) -> tuple[int, int]:
         return self.b.shape[0], self.A.shape[-1]
 
+    @property
+    def target(self) -> Tensor:
+        """b."""
+        return self.b
+
     def value_at(self, z: Rows) -> Scalars:
         return 0.5 * z.square().sum(1)
 
@@ -188,7 +193,7 @@ class Quadratic(LinearModel):
     def dual_scale(self, z: Rows, low: Scalars, high: Scalars) -> Scalars:
         """argmax_s of the dual value -s <z, b> - s^2 |z|^2 / 2 on [low, high]."""
         square = z.square().sum(1)
-        best = torch.where(square > 0, -(z * self.b).sum(1) / square.clamp(min=_tiny(square)), 1.0)
+        best = torch.where(square > 0, -(z * self.target).sum(1) / square.clamp(min=_tiny(square)), 1.0)
         return torch.minimum(torch.maximum(best, low), high)
 
     def fenchel_young(self, z: Rows, scale: Scalars) -> Scalars:

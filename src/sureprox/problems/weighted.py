@@ -47,6 +47,11 @@ class WeightedLeastSquares(Quadratic):
         norm = torch.linalg.vector_norm(self.root, dim=1, keepdim=True)
         return self.root / norm if self.intercept else torch.zeros_like(self.root)
 
+    @property
+    def target(self) -> Tensor:
+        """P D b: as <z, .> this is D b, but for the rounding of what P takes away, which may be all of it."""
+        return self._projected(self.b)
+
     def inner(self, x: Vectors) -> Rows:
         """P D (A x - b)."""
         return self._projected(self.root * self.map.forward(x) - self.b)

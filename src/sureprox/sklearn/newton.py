@@ -12,8 +12,8 @@ CHUNK = 2**24  # entries of the largest intermediate array
 
 
 @torch.no_grad()
-def polished(problem: Problem, x: Tensor, rule: StoppingRule, steps: int = 5) -> Tensor:
-    """x, or the best of a few Newton steps on its support where they bring a smaller certificate.
+def polished(problem: Problem, x: Tensor, rule: StoppingRule, steps: int = 20) -> Tensor:
+    """x, or the best of some Newton steps on its support where they bring a smaller certificate.
 
     For problems without shift whose f is a `LinearModel`; each instance alone.
     """
@@ -29,6 +29,8 @@ def polished(problem: Problem, x: Tensor, rule: StoppingRule, steps: int = 5) ->
         tried = tried.index_copy(0, todo, _newton(problem.select(todo), tried[todo]))
         seen = rule.measure(tried)
         better = torch.where(rule.by_gap, seen.gap < best.gap, seen.kkt < best.kkt) & ~best.converged
+        if not bool(better.any()):
+            break
         x = torch.where(better.unsqueeze(1), tried, x)
         best = rule.measure(x)
     return x
