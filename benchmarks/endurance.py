@@ -26,9 +26,9 @@ from typing import Any
 import torch
 
 import sureprox as sp
-from sureprox.solve import plan as plans
 from sureprox.optimizers import FISTA, ISTA
 from sureprox.problems import Problem
+from sureprox.solve import plan as plans
 
 from _record import write_record
 

@@ -1,6 +1,7 @@
 """What every estimator does with its problem: solve, polish, certify, and warn where that did not succeed."""
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,12 +64,14 @@ def fitted(
     floor: float | None = None,
     check_every: int = 10,
     engine: str = "auto",
+    improved: Callable[[Tensor], Tensor] | None = None,
 ) -> Fitted:
     """Solve to the certificate `tol` of `StoppingRule`, with its `floor`, in at most `max_iter` iterations.
 
     With `polish` the tolerance is approached in stages, and after each one Newton steps on the support are tried: once
     the support is right they finish the instance, which a first-order method would take thousands of steps for. Plain
-    least squares needs no stages: `solve` itself does this for it (`sureprox.support.newton`).
+    least squares needs no stages: `solve` itself does this for it (`sureprox.support.newton`). `improved`: a point with no
+    higher F, of each that a stage ends with; it is what is judged and returned.
     """
     chosen = default_optimizer() if optimizer is None else optimizer
     x, step = problem.start(), estimated_step(problem, engine) if step_size is None else step_size
@@ -98,6 +101,7 @@ def fitted(
         iterations = iterations + solution.iterations
         left -= int(solution.iterations.max())
         x = polished(problem, solution.x, rule) if newton else solution.x
+        x = x if improved is None else improved(x)
         seen = rule.measure(x)
     if not bool(seen.converged.all()):
         failed = int((~seen.converged).sum())

@@ -1,5 +1,6 @@
 """`LogisticRegression` with an L1 penalty, two classes."""
 
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -81,8 +82,8 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
             A = torch.cat([A, torch.full_like(A[:, :1], float(weights.sum()) ** -0.5)], 1)
             penalty = torch.cat([penalty, penalty.new_zeros(1)])
         f = Logistic(A, tensor(labels[counted], device), weights=weights)
-        problem = Problem(f, WeightedL1(penalty))
-        found = fitted(problem, self.optimizer, self.tol, self.max_iter, engine=self.engine)
+        problem, best = Problem(f, WeightedL1(penalty)), partial(_best_intercept, f) if self.fit_intercept else None
+        found = fitted(problem, self.optimizer, self.tol, self.max_iter, engine=self.engine, improved=best)
         x = _best_intercept(f, found.x) if self.fit_intercept else found.x
         coef = made.coefficients(x[:, :n])
         self.coef_ = array(coef)
