@@ -306,5 +306,5 @@ def test_cache_directory_of_every_platform(platform, variables, expected, monkey
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(download.sys, "platform", platform)
+    monkeypatch.setattr(sys, "platform", platform)
     assert cache_directory() == Path(expected).expanduser()

@@ -117,7 +117,9 @@ def test_measured_here(shared):
     made = SpeedRecord(**found, where={})
     assert list(made.timings) == told
     assert {(t.name, t.mode, t.batch) for t in told} == {
-        (name, mode, batch) for name, mode in (("ista", "plain"), ("sure-light", "kernels")) for batch in (1, 2)
+        (name, mode, batch)
+        for name, mode in (("ista", "plain"), ("ista", "kernels"), ("sure-light", "kernels"))
+        for batch in (1, 2)
     }
     assert (made.m, made.n) == ((64, 128) if shared else (250, 500))
     vectors = {t.batch: t.state / (4 * made.n * t.batch) for t in made.timings if t.name == "ista"}

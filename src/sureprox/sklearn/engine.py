@@ -70,8 +70,8 @@ def fitted(
 
     With `polish` the tolerance is approached in stages, and after each one Newton steps on the support are tried: once
     the support is right they finish the instance, which a first-order method would take thousands of steps for. Plain
-    least squares needs no stages: `solve` itself does this for it (`sureprox.support.newton`). `improved`: a point with no
-    higher F, of each that a stage ends with; it is what is judged and returned.
+    least squares needs no stages: `solve` itself does this for it (`sureprox.support.newton`). `improved`: a point with
+    no higher F, of each that a stage ends with; it is what is judged and returned.
     """
     chosen = default_optimizer() if optimizer is None else optimizer
     x, step = problem.start(), estimated_step(problem, engine) if step_size is None else step_size
