@@ -12,6 +12,7 @@ from helpers import F64, autoregressive, normal, random_problem, with_ratio
 from polish_cases import EVERY
 from sureprox.guarantee import Track
 from sureprox.optimizers import FISTA
+from sureprox.solve import loop
 from sureprox.solve.loop import STALLED, Run
 from sureprox.solve.solution import Status
 from sureprox.solve.stopping import StoppingRule
@@ -148,7 +149,7 @@ class Attempts:
     def __init__(self, *, help=False):
         self.help, self.made = help, []
 
-    def __call__(self, problem, x, g, rows):
+    def __call__(self, problem, x, g, rows, operations):
         self.made.append((problem.dtype, (x != 0).sum(1), rows.tolist()))
         return polished(problem, x, g, rows) if self.help else 1.5 * x.double()
 
@@ -160,7 +161,7 @@ class Attempts:
 def test_attempts_in_vain_cost_no_more_than_the_iterations(check_every, monkeypatch):
     """But for the last second attempt, which is made on credit."""
     attempts = Attempts()
-    monkeypatch.setattr("sureprox.solve.loop.polished", attempts)
+    monkeypatch.setattr(loop, "polished", attempts)
     problem = random_problem("lasso", batch=1, m=40, n=60, ratio=0.02)
     solution = sp.solve(problem, FAST, max_iter=2000, tol=1e-9, check_every=check_every)
     assert solution.converged.all()
@@ -176,7 +177,7 @@ def test_an_optimizer_alone_affords_less(monkeypatch):
     made = []
     for certify in (True, False):
         attempts = Attempts()
-        monkeypatch.setattr("sureprox.solve.loop.polished", attempts)
+        monkeypatch.setattr(loop, "polished", attempts)
         problem = random_problem("lasso", batch=1, m=40, n=60, ratio=0.02)
         solution = sp.solve(problem, FAST, max_iter=100, tol=1e-13, check_every=1, certify=certify, polish=True)
         made.append(sum(attempts.costs(60)[:-1]))
@@ -186,7 +187,7 @@ def test_an_optimizer_alone_affords_less(monkeypatch):
 
 def test_signs_that_failed_are_not_tried_again(monkeypatch):
     attempts = Attempts()
-    monkeypatch.setattr("sureprox.solve.loop.polished", attempts)
+    monkeypatch.setattr(loop, "polished", attempts)
     problem = random_problem("lasso", batch=1, m=90, n=60, ratio=0.3)
     solution = sp.solve(problem, FAST, max_iter=2000, tol=1e-13, check_every=5)
     assert int(solution.iterations[0]) >= 30
@@ -197,13 +198,13 @@ def test_a_second_attempt_follows_for_those_that_failed(monkeypatch):
     """The first one helps every other instance."""
 
     class Half(Attempts):
-        def __call__(self, problem, x, g, rows):
-            tried = super().__call__(problem, x, g, rows)
+        def __call__(self, problem, x, g, rows, operations):
+            tried = super().__call__(problem, x, g, rows, operations)
             fails = (rows % 2 == 0) & (len(self.made) == 1)
             return torch.where(fails.unsqueeze(1), (1 + 1e-3) * x.double(), tried)
 
     attempts = Half(help=True)
-    monkeypatch.setattr("sureprox.solve.loop.polished", attempts)
+    monkeypatch.setattr(loop, "polished", attempts)
     problem = random_problem("lasso", batch=8, m=40, n=60, ratio=0.3)
     solution = sp.solve(problem, FAST, check_every=20)
     assert solution.converged.all()
@@ -216,12 +217,12 @@ def test_what_cannot_be_computed_is_not_tried_twice(monkeypatch):
     """As `polished` says by returning x itself."""
 
     class Stuck(Attempts):
-        def __call__(self, problem, x, g, rows):
-            super().__call__(problem, x, g, rows)
+        def __call__(self, problem, x, g, rows, operations):
+            super().__call__(problem, x, g, rows, operations)
             return x.double()
 
     attempts = Stuck()
-    monkeypatch.setattr("sureprox.solve.loop.polished", attempts)
+    monkeypatch.setattr(loop, "polished", attempts)
     sp.solve(random_problem("lasso", batch=2, m=40, n=60, ratio=0.3), FAST, max_iter=20, check_every=20)
     assert len(attempts.made) == 1
 
@@ -241,7 +242,7 @@ def test_who_stalls_in_float32_is_tried_whatever_it_costs(monkeypatch):
 def test_the_run_in_float64_may_polish_too(monkeypatch):
     """Columns so alike that float32 does not find the signs."""
     attempts = Attempts(help=True)
-    monkeypatch.setattr("sureprox.solve.loop.polished", attempts)
+    monkeypatch.setattr(loop, "polished", attempts)
     A, b = autoregressive(6, 30, 80, 0.9), normal(6, 30, seed=1)
     solution = sp.solve(with_ratio("lasso", A, b, 0.003).to(dtype=torch.float32), FAST, max_iter=20_000)
     assert solution.converged.all()
@@ -294,7 +295,7 @@ def test_what_fails_is_tried_once_more_at_the_last_iteration_too(monkeypatch):
     """Then all instances are done, but not all are solved."""
     tried = []
     monkeypatch.setattr(
-        "sureprox.solve.loop.polished", lambda problem, x, g, rows: tried.append(len(rows)) or 0.9 * x.double()
+        loop, "polished", lambda problem, x, g, rows, operations: tried.append(len(rows)) or 0.9 * x.double()
     )
     problem = LassoFamily(m=20, n=60, nonzeros=4).sample(3, torch.Generator().manual_seed(3), torch.float64)
     solution = sp.solve(problem, FISTA(), max_iter=100, check_every=100, tol=1e-13)
@@ -336,7 +337,7 @@ def test_the_lowest_point_is_the_answer_though_its_certificate_does_not_pass(dty
 def test_a_point_of_the_path_is_kept_too(monkeypatch):
     problem = random_problem("lasso", batch=3, m=20, n=30)
     near = sp.reference(problem).x * (1 + 1e-3)
-    module = import_module("sureprox.solve")
+    module = import_module("sureprox.solve.solve")
     monkeypatch.setattr(module, "followed_path", lambda problem: near)
     monkeypatch.setattr(module, "MAX_ITER", 1)
     solution = sp.solve(problem, max_iter=1, tol=1e-9, polish=False)

@@ -1,6 +1,5 @@
 """solve: status, stopping for each instance alone, history, divergence, gradients, degenerate and bad input."""
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,13 +9,12 @@ from torch import Tensor
 
 import sureprox as sp
 from helpers import F64, labels, lam_max, normal, random_problem, refused, relative_error, walk, with_ratio
-from sureprox import Status, fast
-from sureprox.guarantee import Certified, Track
-from sureprox.kernels import Accelerated
+from sureprox import Status
+from sureprox.guarantee import Track
 from sureprox.optimizers import FISTA, ISTA, Adam, AdamHD
 from sureprox.optimizers.base import State
 from sureprox.problems import L1, LeastSquares, Zero
-from sureprox.solve.solve import _compiled, _prepared, default_optimizer
+from sureprox.solve.solve import default_optimizer
 
 KINDS = pytest.mark.parametrize("kind", ["lasso", "logistic"])
 FAST = FISTA(restart=True)
@@ -557,36 +555,6 @@ def test_floor_judges_the_gap_against_the_objective_at_the_origin():
 
 
 # --- threads ----------------------------------------------------------------------------------------------------------
-
-
-def test_compiled_steps_stay_in_their_thread():
-    """What is recorded writes to one place; two plain solves at a time share nothing but weights."""
-    problem = random_problem("lasso", m=20, n=60, batch=9)
-    optimizer = default_optimizer(problem)
-    alone = sp.solve(problem, compile=False, polish=False)
-    try:
-        assert isinstance(_prepared(optimizer, True, True, False), Accelerated)
-        assert isinstance(_prepared(optimizer, True, None, False), Accelerated)
-        with ThreadPoolExecutor(2) as threads:
-            assert isinstance(threads.submit(_prepared, optimizer, True, None, False).result(60), Certified)
-            solves = [threads.submit(sp.solve, problem, polish=False) for _ in range(4)]
-            assert all(torch.equal(solve.result(60).x, alone.x) for solve in solves)
-    finally:
-        _compiled.kept.clear()
-
-
-def test_a_compilation_in_another_thread_changes_no_step(monkeypatch):
-    """It makes `torch.compiler.is_compiling` true everywhere."""
-
-    class Counter:
-        @fast.fast_where_possible
-        def name(self) -> str:
-            return "plain"
-
-    monkeypatch.setitem(fast._fast, (Counter, "name"), lambda counter: "fast")
-    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
-    with torch.no_grad():
-        assert Counter().name() == "fast"
 
 
 def test_the_track_of_what_never_ran_is_its_start():

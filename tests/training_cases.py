@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from sureprox.optimizers import LearnedOptimizer, Optimizer, State
+from sureprox.optimizers.base import Seen
 from sureprox.optimizers.kinds import build
 from sureprox.problems import LeastSquares, Problem
 from sureprox.sources import LassoFamily, LogisticFamily
@@ -137,8 +138,8 @@ class Misbehaving(Optimizer[State]):
     def init(self, problem: Problem, x0: Tensor, **options: Any) -> State:
         return self.inner.init(problem, x0, **options)
 
-    def step(self, problem: Problem, state: State) -> State:
-        after = self.inner.step(problem, state)
+    def move(self, problem: Problem, state: State, seen: Seen) -> State:
+        after = self.inner.move(problem, state, seen)
         if state.k != self.at:
             return after
         change = {"nan": lambda x: x * torch.nan, "gradient": _NaNBackward.apply, "grows": lambda x: x + 1e6}[self.how]

@@ -13,6 +13,7 @@ from sureprox.evaluation.experiment import grid, trace
 from sureprox.evaluation.records import columns
 from sureprox.evaluation.scenarios import Move, Scenario
 from sureprox.optimizers import FISTA, ISTA
+from sureprox.solve.plan import plan
 
 LASSO = Scenario("lasso")
 
@@ -28,16 +29,16 @@ def test_gaps_are_those_of_the_iterates(tmp_path) -> None:
     """Against a loop of its own: float32 steps, float64 objective, F* of the reference solver."""
     data = small_dataset(tmp_path)
     seen = trace(FISTA(), data, Scenario("lasso", Move.START, 2.0), 120)
-    problem, optimizer = data.problem.to(dtype=torch.float32), FISTA()
-    state = optimizer.init(problem, (data.start + 2).float())
+    problem = data.problem.to(dtype=torch.float32)
+    stepping = plan(problem, FISTA()).once()
+    state = stepping.init(problem, (data.start + 2).float())
     best = sp.reference(data.problem).objective
     wanted = {k: i for i, k in enumerate(seen.grid)}
     for k in range(121):
         if k in wanted:
             gap = (data.problem.objective(state.x.double()) - best) / best
             torch.testing.assert_close(seen.gaps[wanted[k]], gap, rtol=1e-9, atol=1e-11)
-        with torch.no_grad():
-            (state,) = sp.iterate(problem, optimizer, state, 1)
+        state = stepping.step(problem, state)
     assert seen.steps == 120
 
 

@@ -143,7 +143,7 @@ def test_a_connection_lost_at_random_places_is_taken_up_each_time(server, cache)
 
 KILLED = """
 import sys
-from sureprox.problems.download import DataFile, downloaded
+from sureprox.sources.download import DataFile, downloaded
 downloaded(DataFile("some.data", sys.argv[2]), sys.argv[1])
 """
 

@@ -4,12 +4,13 @@ from typing import Self
 
 import pytest
 import torch
-from sureprox.fast import plain_steps
 
 import sureprox as sp
+from engines import kernels
 from helpers import F64, normal, random_problem
 from sureprox.optimizers import FISTA
 from sureprox.problems import L1, LeastSquares, Logistic, WeightedL1, Zero
+from sureprox.problems.forms import form_of
 from sureprox.problems.smooth import LinearModel, Quadratic
 from sureprox.support.newton import can_polish
 
@@ -93,12 +94,9 @@ def test_no_closed_formula_of_a_parent_is_used_for_a_subclass_that_changes_the_f
     torch.testing.assert_close(gradient, f.grad(x))
     torch.testing.assert_close(problem.certificate(x).objective, problem.objective(x))
     torch.testing.assert_close(problem.certificate(x).grad, f.grad(x))
-    assert not can_polish(problem)
-    with torch.no_grad():
-        assert problem.quick_certificate(x) is None
-        fast = problem.proximal_step(x, torch.full((4, 1), 0.1, dtype=F64))
-        with plain_steps():
-            torch.testing.assert_close(fast, problem.proximal_step(x, torch.full((4, 1), 0.1, dtype=F64)))
+    assert not can_polish(form_of(problem))
+    found = kernels(problem)
+    assert (found.certificate, found.gradient, found.follow, found.points) == (None, None, None, None)
 
 
 def test_a_mixin_that_changes_the_value_takes_the_shared_product_away():

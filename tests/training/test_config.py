@@ -403,7 +403,7 @@ def test_train_refuses_a_read_only_directory(tmp_path, monkeypatch):
     def refuse(*args):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("pathlib.Path.touch", refuse)  # root may write anywhere
+    monkeypatch.setattr("os.open", refuse)  # root may write anywhere
     config_refused(lambda: train(network(), Untouched(), small_config(), tmp_path), "Permission denied", "choose")
     assert list(tmp_path.iterdir()) == []
 

@@ -327,7 +327,7 @@ def test_a_checkpoint_is_whole_or_absent(stopped, monkeypatch, place):
     with pytest.raises(OSError, match="No space"):
         found.save(path)
     assert path.read_bytes() == data
-    assert sorted(p.name for p in stopped.iterdir()) == ["checkpoint.pt", "log.jsonl"]
+    assert sorted(p.name for p in stopped.iterdir()) == [".lock", "checkpoint.pt", "log.jsonl"]
     monkeypatch.undo()
     found.save(path)
     assert Checkpoint.load(path, recipe_of("go-math-l2o").as_dict()).progress.batch == 99
