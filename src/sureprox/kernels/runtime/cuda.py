@@ -1,5 +1,6 @@
 """CUDA kernels from the .cu files beside this one, compiled when first needed by the CUDA that PyTorch brings."""
 
+import contextlib
 import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -41,7 +42,7 @@ def kernel(file: str, name: str, macros: Macros, device: int, shared_memory: int
     """The kernel `name` of `file` on a device, allowed this much shared memory. Building it takes seconds, once."""
     code = machine_code(source(file, dict(macros)), _architecture(device))
     with torch.cuda.device(device):
-        torch.empty(1, device="cuda")  # makes the context that the kernel is loaded into
+        torch.zeros(1, device="cuda")  # makes the context of this thread that the kernel is loaded into
         made = function(code, name, shared_memory)
     quick = launcher(made, device)
 
@@ -80,11 +81,17 @@ _builders: dict[tuple[Build, ...], threading.Thread] = {}
 
 
 def build_later(builds: Iterable[Build]) -> None:
-    """Build them in a thread of their own, once."""
+    """Build them in a thread of their own, once; whoever asks next finds them on disk."""
     wanted = tuple(builds)
     if wanted not in _builders:
-        _builders[wanted] = threading.Thread(target=built, args=(wanted,), daemon=True)
+        _builders[wanted] = threading.Thread(target=_keep, args=(wanted,), daemon=True)
         _builders[wanted].start()
+
+
+def _keep(builds: tuple[Build, ...]) -> None:
+    with contextlib.suppress(OSError, RuntimeError, AttributeError):  # as in `built`
+        for file, _, macros, device, _ in builds:
+            machine_code(source(file, dict(macros)), _architecture(device))
 
 
 @cache
