@@ -143,7 +143,7 @@ def draw_speed(record: SpeedRecord, path: Path) -> None:
         look["Sure light"] = replace(look["Sure light"], colour=SKY)
     for name, mode in pairs(record):
         plain, certified = mode == "plain", name != _alone(name)
-        if plain and certified:
+        if (plain and certified) or (mode == "compiled" and record.best(name, "kernels")):  # one line each
             continue  # one line too many; the table has it
         times, style = record.best(name, mode), look[label(_alone(name))]
         axis.plot(
