@@ -1,4 +1,4 @@
-"""What is known about points of LASSO problems, in float64 from one read of A as it is, on a CPU (see cpu.py)."""
+"""Certificates of points of LASSO problems, in float64 from one read of A as it is, on a CPU (runtime/native.py)."""
 
 import torch
 from torch import Tensor

@@ -1,4 +1,4 @@
-// Certified iterations on LASSO problems with one A per instance: what optimizers/certified.py, tracks.py, guaranteed.py
+// Certified iterations on LASSO problems with one A per instance: what guarantee/certified.py, tracks.py, guaranteed.py
 // and problems/stacked.py compute and explain, for K points of an instance in one go.
 #pragma once
 #include "runtime/parallel.h"

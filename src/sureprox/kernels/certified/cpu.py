@@ -1,4 +1,4 @@
-"""Certified iterations on a CPU by compiled kernels, for LASSO problems with one A per instance (see cpu.py)."""
+"""Certified iterations on a CPU by kernels, for LASSO problems with one A per instance (see runtime/native.py)."""
 
 import ctypes
 from typing import Any

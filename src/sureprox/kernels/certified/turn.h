@@ -1,4 +1,4 @@
-// An iteration of the cheap guarantee (optimizers/cheap.py) while no optimizer has been given up.
+// An iteration of the cheap guarantee (guarantee/cheap.py) while no optimizer has been given up.
 #pragma once
 #include "certified/certified.h"
 

@@ -1,4 +1,4 @@
-"""The estimate of L on a CPU by a compiled kernel: A is read from afar once for all steps (see cpu.py)."""
+"""The estimate of L on a CPU by a compiled kernel: A is read from afar once for all steps (see runtime/native.py)."""
 
 import torch
 from torch import Tensor

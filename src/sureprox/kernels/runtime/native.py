@@ -1,4 +1,4 @@
-"""Calling the compiled kernels of a CPU (native/), and the moves of the learned optimizers by them.
+"""Calling the compiled kernels of a CPU, and the moves of the learned optimizers by them.
 
 Float32 and float64, for problems of at least SMALLEST coordinates. Results agree with the plain move up to rounding,
 and do not depend on the place in the batch.

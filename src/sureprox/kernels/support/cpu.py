@@ -1,4 +1,4 @@
-"""`sureprox.support.newton` for LASSO problems by a compiled kernel, on a CPU (see cpu.py)."""
+"""`sureprox.support.newton` for LASSO problems by a compiled kernel, on a CPU (see runtime/native.py)."""
 
 import torch
 from torch import Tensor

@@ -1,4 +1,4 @@
-// sureprox.polish for LASSO problems, from x, its gradient and A to the point, one block of threads for each instance.
+// support/newton.py for LASSO problems, from x, its gradient and A to the point, one block of threads for each instance.
 //
 // The candidates are the support of x and, an eighth as many, the coordinates outside with the largest |g|. G = A_W'A_W
 // in float64, by the matrix units, stays in shared memory. In each round of the active set method (see polish.cu) thread
@@ -306,7 +306,7 @@ __device__ bool complete(Shared& s, const float* A, const double* g, double* out
 }
 
 // A (count, m, n), lam (count), rows (batch): numbers of instances; x, g (batch, n), a point of each of them and the
-// gradient there -> z (batch, n): the point of sureprox.polish, x itself where there is none; h (batch, n) is needed on
+// gradient there -> z (batch, n): the point of support/newton.py, x itself where there is none; h (batch, n) is needed on
 // the way. n <= LONGEST.
 extern "C" __global__ void __launch_bounds__(THREADS, PIECES < 8 ? 2 : 1)
 polish(const float* A, const float* lam, const long long* rows, const double* x, const double* g, double* z, double* h,

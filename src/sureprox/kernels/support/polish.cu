@@ -1,4 +1,4 @@
-// The primal-dual active set method of sureprox.polish on the candidates of each instance, one block of threads each.
+// The primal-dual active set method of support/newton.py on the candidates of each instance, one block of threads each.
 //
 // With S the candidates that are `on`, N the others, and pull minus the slope of the penalty in S, the step d from x has
 //

@@ -1,4 +1,4 @@
-// sureprox.polish for LASSO problems with an A each: from x, its gradient and A to the point, as lasso_polish.cu does it.
+// support/newton.py for LASSO problems with an A each: from x, its gradient and A to the point, as lasso_polish.cu does it.
 //
 // The candidates W are the support of x and, an eighth as many, the coordinates outside with the largest |g|. In each
 // round of the active set method G_SS is factorized, G = A_W'A_W in double precision. If a coordinate that was no
@@ -16,7 +16,7 @@ template <class T> struct Polish {
     int64_t batch, m, n, rounds, threads;
 };
 
-constexpr double SLACK = 1e-9;  // as in sureprox.polish
+constexpr double SLACK = 1e-9;  // as in support/newton.py
 constexpr int ATTEMPTS = 2, TALL = 4, BROAD = 2 * LANES<double>;
 
 // What one thread needs for one instance of n coordinates and m rows. `wide`: candidates, rounded up.

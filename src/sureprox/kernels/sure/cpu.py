@@ -1,4 +1,4 @@
-"""The step of Sure on a CPU as one call of a compiled kernel; see `cpu` for when."""
+"""The step of Sure on a CPU as one call of a compiled kernel (see runtime/native.py)."""
 
 import math
 from functools import cache
