@@ -20,7 +20,7 @@ from sureprox.optimizers import FISTA, ISTA, GoMathL2O, Optimizer, Sure
 from sureprox.problems import L1, LeastSquares, Problem, WeightedL1, Zero
 from sureprox.problems.forms import Loss, Shape, form_of
 from sureprox.solve import plan as plans
-from sureprox.solve.plan import Engine, Identity, plan
+from sureprox.solve.plan import Engine, Identity, can_be_recorded, plan
 from sureprox.solve.solve import prepare
 
 FORMS = {
@@ -243,3 +243,17 @@ def test_forms_name_exactly_the_classes_of_this_package():
 
 def test_plain_operations_are_the_default():
     assert all(value is None for value in vars(PLAIN).values())
+
+
+def test_only_steps_that_are_all_the_same_are_recorded():
+    class Own(FISTA):
+        pass
+
+    problem = FORMS["lasso"]
+    foreign = Problem(problem.f, type("Other", (L1,), {})(problem.r.lam))
+    for optimizer in (ISTA(), FISTA(), Sure(), GoMathL2O(), sp.optimizers.L2OPA(), sp.optimizers.RNNProp()):
+        assert can_be_recorded(plan(problem, optimizer, True, "plain"))
+        assert not can_be_recorded(plan(problem, optimizer, "cheap", "plain")) or type(optimizer) is FISTA
+        assert not can_be_recorded(plan(foreign, optimizer, True, "plain"))
+    for optimizer in (sp.optimizers.Adam(), sp.optimizers.AdamHD(), sp.optimizers.AdaLISTA(20), Own()):
+        assert not can_be_recorded(plan(problem, optimizer, True, "plain"))

@@ -19,7 +19,7 @@ from sureprox.kernels.runtime import cuda
 from sureprox.kernels.support.gpu_active_set import active_set
 from sureprox.kernels.support.gpu_polish import points
 from sureprox.kernels.sure.gpu import SureMove
-from sureprox.optimizers import FISTA, ISTA, load
+from sureprox.optimizers import FISTA, ISTA, Adam, AdamHD, load
 from sureprox.problems import lasso
 from sureprox.problems.stacked import Stacked
 from sureprox.solve import plan as plans
@@ -279,3 +279,10 @@ def test_two_threads_solve_at_the_same_time():
             together = list(pool.map(lambda problem: solve(problem, engine="kernels"), problems))
             for ours, expected in zip(together, alone, strict=True):
                 assert torch.equal(ours.x, expected.x)
+
+
+@pytest.mark.parametrize("make", [Adam, AdamHD])
+def test_steps_that_count_are_not_replayed(make):
+    problem = LassoFamily(m=60, n=120, nonzeros=12).sample(8, torch.Generator("cuda").manual_seed(0))
+    ours, plain = (solve(problem, make(), max_iter=30, certify=False, engine=engine) for engine in ("auto", "plain"))
+    torch.testing.assert_close(ours.objective, plain.objective, rtol=1e-4, atol=0)

@@ -107,6 +107,7 @@ class Optimizer(ABC, Generic[S]):
     patience: ClassVar[int] = 0  # iterations on a GPU before it pays to prepare the steps for a smaller batch
     smallest: ClassVar[int] = 1  # a batch is not cut below this
     uses_lipschitz: ClassVar[bool] = True  # whether `init` needs 1/L
+    same_every_step: ClassVar[bool] = False  # a step does not look at k, nor wait for the device: it can be recorded
 
     @abstractmethod
     def init(

@@ -25,6 +25,7 @@ class L2ODMState(State):
 class L2ODM(LearnedOptimizer[L2ODMState]):
     """x+ = x + step elu(LSTM([g, x])), g a subgradient of F at x."""
 
+    same_every_step = True
     uses_lipschitz = False
     kind = "l2o-dm"
 
@@ -85,6 +86,7 @@ class RNNPropState(State):
 class RNNProp(LearnedOptimizer[RNNPropState]):
     """x+ = x - step tanh(LSTM([g / s, mhat / s])), s = sqrt(vhat) + eps: the features of Adam at a subgradient g."""
 
+    same_every_step = True
     uses_lipschitz = False
     kind = "rnnprop"
 

@@ -13,6 +13,8 @@ from sureprox.problems import Problem
 class ISTA(Optimizer[State]):
     """x+ = prox_{r/L}(x - grad f(x)/L)."""
 
+    same_every_step = True
+
     def init(
         self,
         problem: Problem,
@@ -39,6 +41,8 @@ class FISTA(Optimizer[FISTAState]):
     `restart=True`: t is set back to 1, and y+ = x+, for each instance alone whenever <y - x+, x+ - x> > 0, that is
     when the last step points against the momentum (the gradient scheme of adaptive restart).
     """
+
+    same_every_step = True
 
     def __init__(self, restart: bool = False) -> None:
         self.restart = restart

@@ -76,6 +76,7 @@ class GoMathL2O(LearnedOptimizer[GoMathState]):
     (and STD subtracts b_1 too). They are not scaled with the problem, and off by default, as in the paper.
     """
 
+    same_every_step = True
     kind = "go-math-l2o"
 
     def __init__(

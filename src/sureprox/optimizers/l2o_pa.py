@@ -33,6 +33,7 @@ class L2OPA(LearnedOptimizer[L2OPAState]):
     `"softplus"`: P = 2 softplus / L, a = 0.3 softplus.
     """
 
+    same_every_step = True
     kind = "l2o-pa"
 
     def __init__(

@@ -57,6 +57,7 @@ class Sure(LearnedOptimizer[SureState]):
     `detached_features` cuts the features off from the gradient, which training needs and derivatives do not want.
     """
 
+    same_every_step = True
     kind = "sure"
 
     def __init__(self, coordinate: int = 8, instance: int = 32, conjugate: bool = False) -> None:

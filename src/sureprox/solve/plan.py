@@ -30,7 +30,7 @@ from sureprox.optimizers import FISTA, LearnedOptimizer, Optimizer
 from sureprox.optimizers.base import S, stepped
 from sureprox.problems import Problem
 from sureprox.problems.checks import trusted
-from sureprox.problems.forms import Form, form_of
+from sureprox.problems.forms import Form, Loss, Shape, form_of
 
 MOST_IDLE = 16  # recorded or compiled steps that are kept for the next solve
 MOST_PLANS = 64
@@ -250,7 +250,7 @@ def _on_gpu(simple: Plan, chosen: Engine, wait: bool) -> Plan:
     found, builds = gpu_operations.operations(
         simple.form, simple.optimizer, guarantee if isinstance(guarantee, Certified) else None
     )
-    replayed = replace(simple, replayed=not isinstance(guarantee, CertifiedCheap))
+    replayed = replace(simple, replayed=can_be_recorded(simple))
     if not wait and not cuda.at_hand(builds):
         cuda.build_later(builds)
         return replayed
@@ -261,6 +261,13 @@ def _on_gpu(simple: Plan, chosen: Engine, wait: bool) -> Plan:
     if chosen is Engine.COMPILED:
         return replace(replayed, engine=Engine.COMPILED, operations=found)
     return replayed if found == PLAIN else replace(replayed, engine=Engine.KERNELS, operations=found)
+
+
+def can_be_recorded(given: Plan) -> bool:
+    """Whether all steps are the same operations: of classes that say so themselves, on parts of this package."""
+    own = given.form.loss is Loss.OWN or given.form.penalty is Shape.OWN
+    says_so = vars(type(given.optimizer)).get("same_every_step", False)
+    return bool(says_so) and not own and given.certify != "cheap"
 
 
 def chosen_engine(engine: str) -> Engine:
