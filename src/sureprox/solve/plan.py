@@ -19,8 +19,7 @@ from sureprox.base.errors import InputError
 from sureprox.base.operations import PLAIN, Operations
 from sureprox.base.types import Scalars, Vectors
 from sureprox.guarantee import Certified, CertifiedCheap
-from sureprox.kernels import on_cpu as cpu_operations
-from sureprox.kernels import on_gpu as gpu_operations
+from sureprox.kernels import on_cpu, on_gpu
 from sureprox.kernels.runtime import cuda
 from sureprox.kernels.runtime.compiled import compiler_available
 from sureprox.kernels.runtime.library import build_later, library, native_status
@@ -80,10 +79,10 @@ class Plan:
     def _accelerated(self) -> Accelerated[Any]:
         optimizer = self.guaranteed()
         guarantee = optimizer if isinstance(optimizer, Certified) else None
-        on_gpu = self.form.device.type == "cuda"  # where float64 only ends runs, which are too short for a compilation
-        compiled = self.engine is Engine.COMPILED and not (on_gpu and self.form.dtype == torch.float64)
-        compiled = compiled and not gpu_operations.all_in_kernels(self.operations, guarantee)
-        reads = gpu_operations.reads_the_problem(self.operations, guarantee)
+        gpu = self.form.device.type == "cuda"  # where float64 only ends runs, which are too short for a compilation
+        compiled = self.engine is Engine.COMPILED and not (gpu and self.form.dtype == torch.float64)
+        compiled = compiled and not on_gpu.all_in_kernels(self.operations, guarantee)
+        reads = on_gpu.reads_the_problem(self.operations, guarantee)
         return Accelerated(self.once(), optimizer, self.operations, compiled, reads)
 
     def once(self) -> Optimizer[Any]:
@@ -241,13 +240,13 @@ def _on_cpu(simple: Plan, chosen: Engine, wait: bool) -> Plan:
         if not wait:
             build_later()
         return simple
-    found = cpu_operations.operations(simple.form, simple.optimizer)
+    found = on_cpu.operations(simple.form, simple.optimizer)
     return simple if found == PLAIN else replace(simple, engine=Engine.KERNELS, operations=found)
 
 
 def _on_gpu(simple: Plan, chosen: Engine, wait: bool) -> Plan:
     guarantee = wrapped(simple.optimizer, simple.certify, PLAIN)
-    found, builds = gpu_operations.operations(
+    found, builds = on_gpu.operations(
         simple.form, simple.optimizer, guarantee if isinstance(guarantee, Certified) else None
     )
     replayed = replace(simple, replayed=can_be_recorded(simple))
