@@ -1,5 +1,6 @@
 """Tasks on a Dask cluster: taken when there is a place, given up with an error, ended when nobody waits for them."""
 
+import asyncio
 import http.client
 import sys
 import threading
@@ -111,8 +112,26 @@ def test_nobody_else_can_use_a_local_cluster(monkeypatch):
         refused(lambda: next(done_on(address, square, [1])), f"cluster '{address}' cannot be reached")
         plain = address.replace("tls://", "tcp://")
         refused(lambda: next(done_on(plain, square, [1])), f"cluster '{plain}' cannot be reached")
-        with pytest.raises(OSError, match=r"SSL|TLS|clos"):  # with a certificate of its own
-            distributed.Client(address, security=distributed.Security.temporary(), timeout=5, set_as_default=False)
+        own = distributed.Security.temporary().get_connection_args("client")  # with a certificate of its own
+        with pytest.raises(OSError, match=r"SSL|TLS|clos"):
+            asyncio.run(distributed.comm.connect(address, timeout=30, **own))
+
+
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:9", "tls://127.0.0.1:9", "tcp:"])
+def test_a_client_that_was_not_opened_does_not_wait_for_garbage_collection(address, monkeypatch):
+    """It would take Dask's lock of loops then, also inside of the opening of another client, and hang."""
+    distributed = pytest.importorskip("distributed")
+    dask = pytest.importorskip("dask")
+    begun, init = [], distributed.Client.__init__
+
+    def kept(self, *arguments, **options):
+        begun.append(self)
+        init(self, *arguments, **options)
+
+    monkeypatch.setattr(distributed.Client, "__init__", kept)
+    with dask.config.set({"distributed.comm.timeouts.connect": "1s"}):
+        refused(lambda: next(done_on(address, square, [1])), "cannot be reached")
+    assert [client.status for client in begun] == ["closed"]
 
 
 def test_without_cryptography_the_line_says_what_to_install(monkeypatch):

@@ -59,13 +59,33 @@ def connected(cluster: Any) -> Iterator[Any]:
         if cluster == "local":
             cluster = opened.enter_context(_local())
         try:
-            client = distributed.Client(cluster, set_as_default=False)
+            client = _client(cluster)
         except (OSError, TypeError, ValueError) as error:
             if not isinstance(cluster, str):
                 raise
             raise InputError(f"cluster {cluster!r} cannot be reached: {' '.join(str(error).split())[:160]}") from None
         opened.callback(_close, client)
         yield client
+
+
+def _client(cluster: Any) -> Any:
+    """A Dask client, closed at once if it cannot be opened.
+
+    Dask leaves that to garbage collection, which waits for ever if it comes while another client is being opened in the
+    same thread: both need one lock.
+    """
+    import distributed
+
+    class Client(distributed.Client):
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            try:
+                super().__init__(*arguments, **options)
+            except BaseException:
+                with contextlib.suppress(Exception):
+                    self.close(timeout=10)
+                raise
+
+    return Client(cluster, set_as_default=False)
 
 
 @contextlib.contextmanager
