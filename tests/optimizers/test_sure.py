@@ -13,7 +13,7 @@ from optimizer_cases import calm, gap, path, small_problem, start_point, states
 from sureprox.optimizers import FISTA, Sure, sure
 from sureprox.optimizers.base import observed_step
 from sureprox.problems import Penalty, Problem, Zero
-from sureprox.problems.smooth import LeastSquares
+from sureprox.problems.losses import LeastSquares
 from sureprox.sources import LassoFamily
 
 F64 = torch.float64

@@ -11,7 +11,8 @@ from helpers import F64, normal, random_problem
 from sureprox.optimizers import FISTA
 from sureprox.problems import L1, LeastSquares, Logistic, WeightedL1, Zero
 from sureprox.problems.forms import form_of
-from sureprox.problems.smooth import LinearModel, Quadratic
+from sureprox.problems.losses import Quadratic
+from sureprox.problems.smooth import LinearModel
 from sureprox.support.newton import can_polish
 
 

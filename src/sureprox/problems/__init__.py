@@ -5,9 +5,10 @@ Families of random problems and real data (`sureprox.sources`) are found here to
 
 from typing import Any
 
+from sureprox.problems.losses import LeastSquares, Logistic
 from sureprox.problems.penalties import L1, Penalty, WeightedL1, Zero
 from sureprox.problems.problem import Problem, lasso, logistic
-from sureprox.problems.smooth import LeastSquares, Logistic, Smooth
+from sureprox.problems.smooth import Smooth
 from sureprox.problems.weighted import WeightedLeastSquares
 
 __all__ = [

@@ -7,9 +7,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from sureprox.problems.losses import LeastSquares, Logistic
 from sureprox.problems.penalties import L1, WeightedL1, Zero
 from sureprox.problems.problem import Problem
-from sureprox.problems.smooth import LeastSquares, LinearModel, Logistic
+from sureprox.problems.smooth import LinearModel
 from sureprox.problems.weighted import WeightedLeastSquares
 
 

@@ -7,8 +7,9 @@ import torch
 from torch import Tensor
 
 from sureprox.base.types import Rows, Scalars, Vectors
+from sureprox.problems.losses import Logistic, Quadratic
 from sureprox.problems.problem import Problem
-from sureprox.problems.smooth import LinearModel, Logistic, Quadratic
+from sureprox.problems.smooth import LinearModel
 
 CHUNK = 2**22  # entries of gathered columns held at a time
 

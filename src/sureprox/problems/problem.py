@@ -11,8 +11,9 @@ from sureprox.base.errors import InputError
 from sureprox.base.types import Rows, Scalars, Steps, Vectors
 from sureprox.problems import checks
 from sureprox.problems.foreign import adopt_penalty, adopt_smooth
+from sureprox.problems.losses import LeastSquares, Logistic
 from sureprox.problems.penalties import L1, HasPenaltyDual, Penalty, WeightedL1
-from sureprox.problems.smooth import HasSmoothDual, LeastSquares, LinearModel, Logistic, Smooth
+from sureprox.problems.smooth import HasSmoothDual, LinearModel, Smooth
 
 M = TypeVar("M", bound=LinearModel)
 

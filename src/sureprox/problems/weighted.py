@@ -8,7 +8,7 @@ from torch import Tensor
 from sureprox.base.types import Rows, Scalars, Vectors
 from sureprox.problems import checks
 from sureprox.problems.linear import Largest, LinearMap
-from sureprox.problems.smooth import Quadratic
+from sureprox.problems.losses import Quadratic
 from sureprox.problems.spectrum import largest_eigenvalue
 
 

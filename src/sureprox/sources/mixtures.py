@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from sureprox.base.errors import InputError
+from sureprox.problems.losses import LeastSquares, Logistic
 from sureprox.problems.penalties import L1
 from sureprox.problems.problem import Problem
-from sureprox.problems.smooth import LeastSquares, Logistic
 from sureprox.sources import designs as make
 
 
