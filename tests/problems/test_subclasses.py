@@ -10,6 +10,7 @@ from engines import kernels
 from helpers import F64, normal, random_problem
 from sureprox.optimizers import FISTA
 from sureprox.problems import L1, LeastSquares, Logistic, WeightedL1, Zero
+from sureprox.problems.blocks import BLOCKS
 from sureprox.problems.forms import form_of
 from sureprox.problems.losses import Quadratic
 from sureprox.problems.smooth import LinearModel
@@ -154,7 +155,8 @@ def test_every_concrete_class_of_the_package_states_its_proof_itself():
     abstract = {LinearModel, Quadratic}
     kinds = [k for k in (*_below(sp.Smooth), *_below(sp.Penalty)) if k.__module__.startswith("sureprox.problems")]
     stated = {k.__name__ for k in kinds if "fenchel_young" in vars(k) and k not in abstract}
-    assert stated == {"LeastSquares", "Logistic", "WeightedLeastSquares", "L1", "WeightedL1", "Zero"}
+    separable = {"Separable", "L1", "WeightedL1", "ElasticNet", "NonNegative", "Box", "Zero"}
+    assert stated == {"LeastSquares", "Logistic", "WeightedLeastSquares"} | separable | {kind.__name__ for kind in BLOCKS}
 
 
 def _below(kind: type) -> list[type]:

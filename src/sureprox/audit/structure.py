@@ -5,7 +5,7 @@ from torch import Tensor
 
 from sureprox.audit.result import Check, bound
 from sureprox.problems import Problem
-from sureprox.problems.penalties import soft_threshold
+from sureprox.problems.separable import soft_threshold
 
 
 def _compare(name: str, error: Tensor, corrected: Tensor, scale: Tensor, **hypotheses: Tensor) -> Check:

@@ -14,7 +14,7 @@ from sureprox.optimizers.learned import LearnedOptimizer
 from sureprox.problems import Problem
 from sureprox.problems.forms import Loss, dense, loss_of
 from sureprox.problems.linear import LinearMap
-from sureprox.problems.penalties import soft_threshold
+from sureprox.problems.separable import soft_threshold
 
 
 class AdaLISTA(LearnedOptimizer[State]):

@@ -5,24 +5,46 @@ Families of random problems and real data (`sureprox.sources`) are found here to
 
 from typing import Any
 
+from sureprox.problems import losses, penalties
 from sureprox.problems.losses import LeastSquares, Logistic
-from sureprox.problems.penalties import L1, Penalty, WeightedL1, Zero
+from sureprox.problems.penalties import (
+    L1,
+    Box,
+    ElasticNet,
+    GroupBall,
+    GroupL2,
+    NonNegative,
+    Penalty,
+    Separable,
+    SparseGroup,
+    WeightedL1,
+    Zero,
+)
 from sureprox.problems.problem import Problem, lasso, logistic
 from sureprox.problems.smooth import Smooth
 from sureprox.problems.weighted import WeightedLeastSquares
 
 __all__ = [
     "L1",
+    "Box",
+    "ElasticNet",
+    "GroupBall",
+    "GroupL2",
     "LeastSquares",
     "Logistic",
+    "NonNegative",
     "Penalty",
     "Problem",
+    "Separable",
     "Smooth",
+    "SparseGroup",
     "WeightedL1",
     "WeightedLeastSquares",
     "Zero",
     "lasso",
     "logistic",
+    "losses",
+    "penalties",
 ]
 
 

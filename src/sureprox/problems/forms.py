@@ -7,9 +7,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from sureprox.problems.blocks import BLOCKS
 from sureprox.problems.losses import LeastSquares, Logistic
-from sureprox.problems.penalties import L1, WeightedL1, Zero
 from sureprox.problems.problem import Problem
+from sureprox.problems.separable import L1, Separable, is_separable
 from sureprox.problems.smooth import LinearModel
 from sureprox.problems.weighted import WeightedLeastSquares
 
@@ -24,14 +25,15 @@ class Loss(StrEnum):
 class Shape(StrEnum):
     """Of the penalty."""
 
-    L1 = "l1"
+    L1 = "l1"  # one number for each instance
     WEIGHTED_L1 = "weighted l1"
     ZERO = "zero"
+    SEPARABLE = "separable"  # with l2 or bounds
+    GROUPS = "groups"
     OWN = "own"
 
 
 LOSSES = {LeastSquares: Loss.SQUARES, WeightedLeastSquares: Loss.WEIGHTED_SQUARES, Logistic: Loss.LOGISTIC}
-SHAPES = {L1: Shape.L1, WeightedL1: Shape.WEIGHTED_L1, Zero: Shape.ZERO}
 
 
 @dataclass(frozen=True)
@@ -70,8 +72,15 @@ def loss_of(problem: Problem) -> Loss:
 
 
 def shape_of(problem: Problem) -> Shape:
-    """Of r alone."""
-    return SHAPES.get(type(problem.r), Shape.OWN)
+    """Of r alone, whatever name it was made by."""
+    r = problem.r
+    if isinstance(r, Separable) and is_separable(r):
+        if r.l2 is not None or r.low is not None or r.high is not None:
+            return Shape.SEPARABLE
+        if r.l1 is None:
+            return Shape.ZERO
+        return Shape.L1 if r.l1.ndim < 2 else Shape.WEIGHTED_L1
+    return Shape.GROUPS if type(r) in BLOCKS else Shape.OWN
 
 
 def form_of(problem: Problem) -> Form:
@@ -114,14 +123,15 @@ def curvature_of(problem: Problem) -> float | None:
 
 def repeated(problem: Problem, count: int) -> Problem | None:
     """One instance of a linear model with an L1 penalty as a batch of equal ones that share its matrix."""
-    f, r = problem.f, problem.r
-    if not isinstance(f, LinearModel) or not isinstance(r, L1):
+    f = problem.f
+    if not isinstance(f, LinearModel) or shape_of(problem) is not Shape.L1:
         return None
     shared = f._map(lambda name, value: value.reshape(value.shape[-2:]) if name == "A" else value)
-    return Problem(shared.repeated(count), L1.trusted(lam=r.lam.reshape(-1)[:1].expand(count)))
+    return Problem(shared.repeated(count), L1.made(lam_of(problem).reshape(-1)[:1].expand(count)))
 
 
 def lam_of(problem: Problem) -> Tensor:
-    """lam, () or (B,), of an L1 penalty."""
-    assert isinstance(problem.r, L1)
-    return problem.r.lam
+    """lam, () or (B,), of a penalty lam |x|_1."""
+    assert isinstance(problem.r, Separable)
+    assert problem.r.l1 is not None
+    return problem.r.l1

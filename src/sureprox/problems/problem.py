@@ -12,10 +12,13 @@ from sureprox.base.types import Rows, Scalars, Steps, Vectors
 from sureprox.problems import checks
 from sureprox.problems.foreign import adopt_penalty, adopt_smooth
 from sureprox.problems.losses import LeastSquares, Logistic
-from sureprox.problems.penalties import L1, HasPenaltyDual, Penalty, WeightedL1
+from sureprox.problems.penalty import HasPenaltyDual, Penalty
+from sureprox.problems.separable import L1, Separable, is_separable
 from sureprox.problems.smooth import HasSmoothDual, LinearModel, Smooth
 
 M = TypeVar("M", bound=LinearModel)
+
+ROUNDING = 2  # units of roundoff by which x + t misses what x was made of
 
 
 @dataclass(frozen=True)
@@ -24,7 +27,7 @@ class Certificate:
 
     objective: Scalars
     gap: Scalars  # upper bound on F(x) - F*; infinite where no duality gap is known
-    kkt: Scalars  # max_j dist(-grad_j f(x), [low_j, high_j])
+    kkt: Scalars  # max_j |d_j|, d the shortest with -grad f(x) + d in the subdifferential of r
     grad: Vectors  # grad f(x), (B, n)
 
 
@@ -37,13 +40,8 @@ class Problem:
     def __init__(self, f: Any, r: Any, shift: Tensor | None = None) -> None:
         """f: a `Smooth` or any object with value, grad, lipschitz; r: a `Penalty` or one with value, prox, subdiff."""
         f, r = adopt_smooth(f), adopt_penalty(r)
-        lam = getattr(r, "lam", None)
-        if isinstance(lam, Tensor) and lam.ndim == 1 and lam.shape[0] != f.shape[0]:
-            raise InputError(f"lam has shape {tuple(lam.shape)}; f has a batch of {f.shape[0]}: pass ({f.shape[0]},)")
-        if isinstance(r, WeightedL1) and tuple(r.weights.shape) not in (f.shape, f.shape[1:]):
-            raise InputError(f"weights has shape {tuple(r.weights.shape)}; f needs {f.shape[1:]} or {f.shape}")
         self.f: Smooth = f
-        self.r: Penalty = r.to(device=f.like.device, dtype=f.like.dtype)
+        self.r: Penalty = r.fitted(*f.shape).to(device=f.like.device, dtype=f.like.dtype)
         self.shift = shift
 
     @property
@@ -74,7 +72,10 @@ class Problem:
             raise InputError(f"a point of this problem is a tensor ({self.batch}, {self.n}), got {got}")
         if x.dtype != self.dtype:
             raise InputError(f"the point has dtype {x.dtype}, the problem {self.dtype}; convert it: x.to({self.dtype})")
-        return x if self.shift is None else x + self.shift
+        if self.shift is None:
+            return x
+        # A point on the border of the domain, moved there and back, is next to it: it is the one on the border.
+        return self.r.settled(x + self.shift, ROUNDING * torch.finfo(x.dtype).eps * (x.abs() + self.shift.abs()))
 
     def uncentred(self, y: Vectors) -> Vectors:
         """y - t: the inverse of `centred`."""
@@ -107,8 +108,7 @@ class Problem:
 
     def subgradient(self, x: Vectors, g: Vectors | None = None) -> Vectors:
         """grad f(x), which may be known as g, plus the midpoint of the subdifferential of the penalty."""
-        low, high = self.subdiff(x)
-        return (self.grad(x) if g is None else g) + (low + high) / 2
+        return (self.grad(x) if g is None else g) + self.r.slope(self.centred(x))
 
     def lipschitz(self, exact: bool = False) -> Scalars:
         """Smoothness constant L of the smooth part."""
@@ -141,8 +141,8 @@ class Problem:
         return self.certificate(x).gap
 
     def kkt_residual(self, x: Vectors) -> Scalars:
-        """max_j dist(-grad_j f(x), [low_j, high_j]): zero exactly at the solutions, for any separable penalty."""
-        return self._distances(self.centred(x), self.grad(x)).amax(1)
+        """max_j |d_j| of the shortest d by which -grad f(x) misses the subdifferential: zero exactly at solutions."""
+        return self.r.distance(self.centred(x), self.grad(x)).amax(1)
 
     def certificate(self, x: Vectors) -> Certificate:
         """Objective, duality gap and KKT residual, which share A x and the gradient A'u, u = grad phi(A x).
@@ -157,21 +157,28 @@ class Problem:
             z = f.inner(y)
             g = _grad(self.f, y, z)
             value = f.value_at(z)
-            scale = f.dual_scale(z, *r.dual_range(g))
-            gap = f.fenchel_young(z, scale) + r.fenchel_young(y, g, scale)
+            gap = torch.stack([self._gap_at(f, r, y, z, g, *ends) for ends in self._dual_ranges(r, g)]).amin(0)
         else:
             value, g = self.f.value_and_grad(y)
             gap = torch.full_like(value, torch.inf)
-        return Certificate(value + self.r.value(y), gap, self._distances(y, g).amax(1), g)
+        return Certificate(value + self.r.value(y), gap, self.r.distance(y, g).amax(1), g)
+
+    @staticmethod
+    def _gap_at(
+        f: HasSmoothDual, r: HasPenaltyDual, y: Vectors, z: Rows, g: Vectors, low: Scalars, high: Scalars
+    ) -> Scalars:
+        """The gap with the best dual point s u, low <= s <= high."""
+        scale = f.dual_scale(z, low, high)
+        return f.fenchel_young(z, scale) + r.fenchel_young(y, g, scale)
+
+    @staticmethod
+    def _dual_ranges(r: HasPenaltyDual, g: Vectors) -> list[tuple[Scalars, Scalars]]:
+        """Ranges of s worth trying: the gap is the smallest that one of them gives."""
+        return r.dual_ranges(g) if isinstance(r, Separable) and is_separable(r) else [r.dual_range(g)]
 
     def residuals(self, x: Vectors, g: Vectors) -> Vectors:
-        """dist(-g_j, [low_j, high_j]) for every j, g being the gradient of the smooth part at x."""
-        return self._distances(self.centred(x), g)
-
-    def _distances(self, y: Vectors, g: Vectors) -> Vectors:
-        """dist(-g_j, subdifferential of r_j at y_j) for every j."""
-        low, high = self.r.subdiff(y)
-        return torch.maximum(low + g, -g - high).clamp(min=0)
+        """The sizes |d_j| of `kkt_residual`, g being the gradient of the smooth part at x."""
+        return self.r.distance(self.centred(x), g)
 
     def scale(self) -> tuple[Scalars, Scalars]:
         """(F, max_j |grad_j f|) at the point x + t = 0: what "small" is measured against, whatever the start."""

@@ -55,7 +55,7 @@ class _Carried(torch.autograd.Function):
 def has_derivatives(problem: Problem) -> bool:
     """Whether `newton_step` applies: f and r of classes whose second derivatives are known."""
     form = form_of(problem)
-    return form.loss in (Loss.SQUARES, Loss.LOGISTIC) and form.penalty is not Shape.OWN
+    return form.loss in (Loss.SQUARES, Loss.LOGISTIC) and form.penalty in (Shape.L1, Shape.WEIGHTED_L1, Shape.ZERO)
 
 
 def newton_step(problem: Problem, x: Vectors) -> tuple[Vectors, Tensor]:

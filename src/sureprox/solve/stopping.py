@@ -12,9 +12,9 @@ from sureprox.base.operations import PLAIN, Operations
 from sureprox.problems import Problem
 from sureprox.problems.batch import taken
 from sureprox.problems.free import free_gap, has_free_gap
-from sureprox.problems.penalties import HasPenaltyDual
+from sureprox.problems.own_penalty import require_separable
+from sureprox.problems.penalty import HasLooseCoordinates, HasPenaltyDual, Penalty
 from sureprox.problems.problem import Certificate
-from sureprox.problems.separable import require_separable
 
 LEAST = 1e-290  # below, a gap of squares may be nothing but underflow
 ROUNDING = 64  # units of roundoff that count as zero
@@ -26,7 +26,7 @@ class Measurement:
 
     objective: Tensor
     gap: Tensor  # upper bound on F - F*; infinite where no duality gap is known
-    kkt: Tensor  # distance of -grad f to the subdifferential of r, largest coordinate
+    kkt: Tensor  # distance of -grad f to the subdifferential of r, its largest coordinate
     converged: Tensor  # bool
     grad: Tensor  # (B, n) of the smooth part
 
@@ -71,11 +71,18 @@ def judged_by_gap(problem: Problem) -> ByGap:
     """
     r = problem.r.to(dtype=torch.float64)
     zero = torch.zeros(problem.batch, problem.n, dtype=torch.float64, device=problem.device)
-    low, high = r.subdiff(zero)
-    each = ((high - low).amax(1) > 0) & problem.has_duality_gap
-    if problem.has_duality_gap and isinstance(r, HasPenaltyDual):
-        each &= r.dual_range(torch.ones_like(low))[1] > 0
+    each = _scalable(r, zero) & problem.has_duality_gap
     return ByGap(each, bool(each.all()))
+
+
+def _scalable(r: Penalty, zero: Tensor) -> Tensor:
+    """(B,) bool: -s g is in the domain of r* for every g and some s > 0."""
+    if isinstance(r, HasLooseCoordinates):
+        return ~r.loose(zero).any(1)
+    if not isinstance(r, HasPenaltyDual):
+        return torch.zeros_like(zero[:, 0], dtype=torch.bool)
+    one = torch.ones_like(zero)
+    return (r.dual_range(one)[1] > 0) & (r.dual_range(-one)[1] > 0)
 
 
 class StoppingRule:
@@ -130,9 +137,7 @@ class StoppingRule:
         if not self.all_by_gap:  # else it is not needed, and as large as x
             steep = at_origin.grad.abs().amax(1, keepdim=True) > 0
             self.gradient = torch.where(steep, at_origin.grad, at_start.grad).abs()
-            low, high = r.subdiff(zero)
-            slope = torch.minimum(high, -low).clamp(min=0)
-            self.slope = torch.where(torch.isfinite(scale).unsqueeze(1), slope, 0.0)
+            self.slope = torch.where(torch.isfinite(scale).unsqueeze(1), r.least_slope(zero), 0.0)
             scale = torch.where(self.by_gap | steep.squeeze(1), scale, at_start.objective.abs())
         self.floor = (tol if floor is None else floor) * torch.where(torch.isfinite(scale), scale, 0.0)
         self.start = self._judged(start, at_start)
