@@ -156,7 +156,9 @@ def test_every_concrete_class_of_the_package_states_its_proof_itself():
     kinds = [k for k in (*_below(sp.Smooth), *_below(sp.Penalty)) if k.__module__.startswith("sureprox.problems")]
     stated = {k.__name__ for k in kinds if "fenchel_young" in vars(k) and k not in abstract}
     separable = {"Separable", "L1", "WeightedL1", "ElasticNet", "NonNegative", "Box", "Zero"}
-    assert stated == {"LeastSquares", "Logistic", "WeightedLeastSquares"} | separable | {kind.__name__ for kind in BLOCKS}
+    assert stated == {"LeastSquares", "Logistic", "WeightedLeastSquares"} | separable | {
+        kind.__name__ for kind in BLOCKS
+    }
 
 
 def _below(kind: type) -> list[type]:

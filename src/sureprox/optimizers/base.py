@@ -107,6 +107,7 @@ class Optimizer(ABC, Generic[S]):
     patience: ClassVar[int] = 0  # iterations on a GPU before it pays to prepare the steps for a smaller batch
     smallest: ClassVar[int] = 1  # a batch is not cut below this
     uses_lipschitz: ClassVar[bool] = True  # whether `init` needs 1/L
+    fails_at_bounds: ClassVar[str] = ""  # why it cannot minimise under constraints, if it cannot
     same_every_step: ClassVar[bool] = False  # a step does not look at k, nor wait for the device: it can be recorded
 
     @abstractmethod
@@ -141,6 +142,14 @@ class Optimizer(ABC, Generic[S]):
     def looks_once(self) -> bool:
         """Whether a step needs nothing of f but its gradient at `query`."""
         return type(self).step is Optimizer.step
+
+    def require_suits(self, problem: Problem) -> None:
+        """Refuse what this method is not made for."""
+        if self.fails_at_bounds and problem.r.restricts:
+            raise InputError(
+                f"{type(self).__name__} {self.fails_at_bounds}, and this penalty has bounds; "
+                "use FISTA(restart=True), or no optimizer at all: solve(problem)"
+            )
 
     def rest(self, problem: Problem) -> None:
         """A run on this problem is over: none of its states will be stepped again."""

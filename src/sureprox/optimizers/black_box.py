@@ -25,6 +25,8 @@ class L2ODMState(State):
 class L2ODM(LearnedOptimizer[L2ODMState]):
     """x+ = x + step elu(LSTM([g, x])), g a subgradient of F at x."""
 
+    fails_at_bounds = "takes subgradient steps, which leave the domain"
+
     same_every_step = True
     uses_lipschitz = False
     kind = "l2o-dm"
@@ -85,6 +87,8 @@ class RNNPropState(State):
 
 class RNNProp(LearnedOptimizer[RNNPropState]):
     """x+ = x - step tanh(LSTM([g / s, mhat / s])), s = sqrt(vhat) + eps: the features of Adam at a subgradient g."""
+
+    fails_at_bounds = "takes subgradient steps, which leave the domain"
 
     same_every_step = True
     uses_lipschitz = False

@@ -89,6 +89,8 @@ class AdamHD(Optimizer[AdamState]):
     where u is the direction of the step before and <g, u> is taken for each instance alone.
     """
 
+    fails_at_bounds = "takes subgradient steps, which leave the domain"
+
     uses_lipschitz = False
 
     def __init__(

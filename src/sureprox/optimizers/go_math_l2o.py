@@ -76,6 +76,8 @@ class GoMathL2O(LearnedOptimizer[GoMathState]):
     (and STD subtracts b_1 too). They are not scaled with the problem, and off by default, as in the paper.
     """
 
+    fails_at_bounds = "reads the ends of the subdifferential, which are infinite at a bound"
+
     same_every_step = True
     kind = "go-math-l2o"
 

@@ -33,6 +33,8 @@ class L2OPA(LearnedOptimizer[L2OPAState]):
     `"softplus"`: P = 2 softplus / L, a = 0.3 softplus.
     """
 
+    fails_at_bounds = "extrapolates the point it returns, which leaves the domain"
+
     same_every_step = True
     kind = "l2o-pa"
 

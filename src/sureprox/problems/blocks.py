@@ -11,7 +11,7 @@ from sureprox.base.errors import InputError
 from sureprox.base.types import Scalars, Steps, Vectors
 from sureprox.problems import checks
 from sureprox.problems.batch import repeated_rows
-from sureprox.problems.penalty import Penalty
+from sureprox.problems.penalty import Best, Penalty
 from sureprox.problems.separable import column, soft_threshold
 
 ROUNDS = 60  # of Newton's method for a norm; it takes fewer than ten, and none where a group has one step size
@@ -73,7 +73,12 @@ class Groups(Penalty):
         total = terms.new_zeros(len(terms), self.count + 1)
         return total.index_add(1, self._places, terms)[:, : self.count]
 
-    def spread(self, values: Tensor, outside: float) -> Vectors:
+    def largest(self, terms: Vectors) -> Tensor:
+        """The largest of the terms >= 0 in each group, (B, G)."""
+        most = terms.new_zeros(len(terms), self.count + 1)
+        return most.scatter_reduce(1, self._places.expand_as(terms), terms, "amax")[:, : self.count]
+
+    def spread(self, values: Tensor, outside: float) -> Tensor:
         """The value (B, G) of each coordinate's group, (B, n); `outside` where it has none."""
         rest = values.new_full((len(values), 1), outside)
         return torch.cat([values, rest], 1)[:, self._places]
@@ -97,7 +102,8 @@ class Groups(Penalty):
         return torch.zeros_like(x)
 
     @abstractmethod
-    def dual_range(self, g: Vectors) -> tuple[Scalars, Scalars]: ...
+    def dual_range(self, g: Vectors) -> tuple[Scalars, Scalars]:
+        """(low, high): all s with r*(-s g) finite."""
 
 
 class SparseGroup(Groups):
@@ -143,9 +149,7 @@ class SparseGroup(Groups):
 
         1 / |u / (t + shift)| - 1 is concave in t, so that from t = |u| - max shift it rises to its zero.
         """
-        most = torch.zeros(len(u), self.count + 1, dtype=u.dtype, device=u.device)
-        most = most.index_reduce(1, self._places, shift, "amax")[:, : self.count]
-        t = (self.norms(u) - most).clamp(min=0)
+        t = (self.norms(u) - self.largest(shift)).clamp(min=0)
         for _ in range(ROUNDS):
             below = (self.spread(t, 1.0) + shift).clamp(min=_tiny(u))
             ratio = u / below
@@ -238,6 +242,10 @@ class GroupBall(Groups):
     stackable = True
 
     @property
+    def restricts(self) -> bool:
+        return True
+
+    @property
     def slack(self) -> float:
         """What rounding may add to a norm."""
         return 8 * torch.finfo(self.lam.dtype).eps
@@ -252,11 +260,8 @@ class GroupBall(Groups):
         Otherwise x_j = v_j / (1 + t step_j), t >= 0 the solution of |x_g| = radius.
         """
         step, radius = step.expand_as(v), self.size.expand(len(v), -1)
-        t = torch.zeros_like(radius)
-        most = torch.zeros(len(v), self.count + 1, dtype=v.dtype, device=v.device)
-        most = most.index_reduce(1, self._places, step, "amax")[:, : self.count].clamp(min=_tiny(v))
         safe = radius.clamp(min=_tiny(v))
-        t = ((self.norms(v) / safe - 1) / most).clamp(min=0)
+        t = ((self.norms(v) / safe - 1) / self.largest(step).clamp(min=_tiny(v))).clamp(min=0)
         for _ in range(ROUNDS):
             x = v / (1 + self.spread(t, 0.0) * step)
             norm = self.norms(x)
@@ -292,6 +297,11 @@ class GroupBall(Groups):
         """All s: a ball bounds every direction. Coordinates outside of the balls allow none but s = 0."""
         free = torch.where(self.grouped | (g == 0), torch.inf, 0.0).amin(1)
         return -free, free
+
+    def dual_scales(self, g: Vectors, best: Best) -> list[Scalars]:
+        """r* grows, which `best` knows nothing of: s = 1 is right at a solution, and F itself is a gap."""
+        one = self.dual_range(g)[1].clamp(max=1)
+        return [one, torch.zeros_like(one)]
 
     def fenchel_young(self, x: Vectors, g: Vectors, scale: Scalars) -> Scalars:
         """sum_g [lam w_g |s g_g| + s <g_g, x_g>], every term >= 0."""

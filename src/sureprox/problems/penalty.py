@@ -4,6 +4,7 @@ Write your own by subclassing `Penalty`; to get a duality gap as well, implement
 """
 
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
 import torch
@@ -11,6 +12,8 @@ from torch import Tensor
 
 from sureprox.base.types import Scalars, Steps, Vectors
 from sureprox.problems.batch import BatchData
+
+Best = Callable[[Scalars, Scalars], Scalars]  # (low, high): the s in [low, high] that is best for f alone
 
 
 class Penalty(BatchData):
@@ -22,6 +25,11 @@ class Penalty(BatchData):
     def is_finite(self) -> bool:
         """Whether r is known to be finite everywhere: a class says so itself (`finite_everywhere = True`)."""
         return self.states("finite_everywhere")
+
+    @property
+    def restricts(self) -> bool:
+        """Whether r is known to be infinite somewhere."""
+        return False
 
     def __init_subclass__(cls, constructor: bool = False, **options: Any) -> None:
         """A class that does not define `difference` itself has the plain one: its parent's belongs to another r.
@@ -71,6 +79,11 @@ class Penalty(BatchData):
         """x, with what is within `slack` of the border of the domain put on the border."""
         return x
 
+    def dual_scales(self, g: Vectors, best: Best) -> list[Scalars]:
+        """Of a penalty that has a `dual_range`: the s in it that is best for f, as if r* were zero there."""
+        assert isinstance(self, HasPenaltyDual)
+        return [best(*self.dual_range(g))]
+
     def stacked(self, copies: int) -> Self:
         """The same functions for `copies` points per instance, rows i * copies + j. See `can_stack`."""
         raise NotImplementedError
@@ -94,6 +107,10 @@ class HasPenaltyDual(Protocol):
 
     def fenchel_young(self, x: Vectors, g: Vectors, scale: Scalars) -> Scalars:
         """r(x) + r*(-s g) + s <g, x> >= 0, computed without cancellation."""
+        ...
+
+    def dual_scales(self, g: Vectors, best: Best) -> list[Scalars]:
+        """The s worth trying, all in `dual_range`: the gap is the smallest that one of them gives."""
         ...
 
 

@@ -1,6 +1,7 @@
 """Problem = smooth part + penalty, possibly translated, and the public constructors `lasso` and `logistic`."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -13,7 +14,7 @@ from sureprox.problems import checks
 from sureprox.problems.foreign import adopt_penalty, adopt_smooth
 from sureprox.problems.losses import LeastSquares, Logistic
 from sureprox.problems.penalty import HasPenaltyDual, Penalty
-from sureprox.problems.separable import L1, Separable, is_separable
+from sureprox.problems.separable import L1
 from sureprox.problems.smooth import HasSmoothDual, LinearModel, Smooth
 
 M = TypeVar("M", bound=LinearModel)
@@ -157,24 +158,13 @@ class Problem:
             z = f.inner(y)
             g = _grad(self.f, y, z)
             value = f.value_at(z)
-            gap = torch.stack([self._gap_at(f, r, y, z, g, *ends) for ends in self._dual_ranges(r, g)]).amin(0)
+            scales = r.dual_scales(g, partial(f.dual_scale, z))
+            gaps = [f.fenchel_young(z, scale) + r.fenchel_young(y, g, scale) for scale in scales]
+            gap = gaps[0] if len(gaps) == 1 else torch.stack(gaps).amin(0)
         else:
             value, g = self.f.value_and_grad(y)
             gap = torch.full_like(value, torch.inf)
         return Certificate(value + self.r.value(y), gap, self.r.distance(y, g).amax(1), g)
-
-    @staticmethod
-    def _gap_at(
-        f: HasSmoothDual, r: HasPenaltyDual, y: Vectors, z: Rows, g: Vectors, low: Scalars, high: Scalars
-    ) -> Scalars:
-        """The gap with the best dual point s u, low <= s <= high."""
-        scale = f.dual_scale(z, low, high)
-        return f.fenchel_young(z, scale) + r.fenchel_young(y, g, scale)
-
-    @staticmethod
-    def _dual_ranges(r: HasPenaltyDual, g: Vectors) -> list[tuple[Scalars, Scalars]]:
-        """Ranges of s worth trying: the gap is the smallest that one of them gives."""
-        return r.dual_ranges(g) if isinstance(r, Separable) and is_separable(r) else [r.dual_range(g)]
 
     def residuals(self, x: Vectors, g: Vectors) -> Vectors:
         """The sizes |d_j| of `kkt_residual`, g being the gradient of the smooth part at x."""

@@ -9,7 +9,7 @@ from sureprox.base.errors import InputError
 from sureprox.base.types import Scalars, Steps, Vectors
 from sureprox.problems import checks
 from sureprox.problems.batch import repeated_rows
-from sureprox.problems.penalty import Penalty
+from sureprox.problems.penalty import Best, Penalty
 
 
 class Separable(Penalty):
@@ -40,6 +40,10 @@ class Separable(Penalty):
     @property
     def is_finite(self) -> bool:
         return self.states("fenchel_young") and self.low is None and self.high is None
+
+    @property
+    def restricts(self) -> bool:
+        return self.low is not None or self.high is not None
 
     def fitted(self, batch: int, n: int) -> Self:
         clone = self._map(lambda name, value: _fitted(self._public(name), value, batch, n))
@@ -113,9 +117,17 @@ class Separable(Penalty):
         """All s with r*(-s g) finite: |s g_j| <= l1_j for every j with l2_j = 0 that -s g_j drives to no bound."""
         return self._range(g, self.l2)
 
-    def dual_ranges(self, g: Vectors) -> list[tuple[Scalars, Scalars]]:
-        """`dual_range`, and the smaller one for l2 = 0: where l2 is tiny, r* is finite and yet of no use beyond it."""
-        return [self._range(g, part) for part in ((None,) if self.l2 is None else (self.l2, None))]
+    def dual_scales(self, g: Vectors, best: Best) -> list[Scalars]:
+        """With l2 or bounds r* grows, which `best` knows nothing of: s = 1 is right at a solution.
+
+        Where l2 is tiny r* is finite, and yet of no use, beyond the range that holds without it; and F itself is a gap
+        where F* may be 0.
+        """
+        if self.l2 is None and self.low is None and self.high is None:
+            return [best(*self.dual_range(g))]
+        low, high = self.dual_range(g)
+        one = torch.minimum(torch.maximum(torch.ones_like(low), low), high)
+        return [one, best(*self._range(g, None)), torch.zeros_like(one)]
 
     def _range(self, g: Vectors, l2: Tensor | None) -> tuple[Scalars, Scalars]:
         bounded = self.low is not None or self.high is not None

@@ -206,6 +206,7 @@ def plan(
         certify, optimizer = True if type(optimizer) is Certified else "cheap", optimizer.optimizer
     elif certify == "cheap" and type(optimizer) is FISTA:  # which is a track itself
         certify = True
+    optimizer.require_suits(problem)
     if chosen is Engine.COMPILED and certify == "cheap":
         raise InputError("engine is 'compiled' and certify 'cheap', which decides step by step; pass certify=True")
     if differentiable and chosen not in (Engine.AUTO, Engine.PLAIN):
