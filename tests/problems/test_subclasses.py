@@ -11,7 +11,7 @@ from helpers import F64, normal, random_problem
 from sureprox.optimizers import FISTA
 from sureprox.problems import L1, LeastSquares, Logistic, WeightedL1, Zero
 from sureprox.problems.forms import form_of
-from sureprox.problems.losses import Quadratic
+from sureprox.problems.losses import Clipped, Pointwise, Quadratic
 from sureprox.problems.smooth import LinearModel
 from sureprox.support.newton import can_polish
 
@@ -151,10 +151,12 @@ def test_a_subclass_that_names_the_proof_again_has_it():
 
 
 def test_every_concrete_class_of_the_package_states_its_proof_itself():
-    abstract = {LinearModel, Quadratic}
+    abstract = {LinearModel, Quadratic, Pointwise, Clipped}
     kinds = [k for k in (*_below(sp.Smooth), *_below(sp.Penalty)) if k.__module__.startswith("sureprox.problems")]
     stated = {k.__name__ for k in kinds if "fenchel_young" in vars(k) and k not in abstract}
-    assert stated == {"LeastSquares", "Logistic", "WeightedLeastSquares", "L1", "WeightedL1", "Zero"}
+    squares, counts = {"LeastSquares", "WeightedLeastSquares", "Huber", "Quantile"}, {"Poisson"}
+    labels, penalties = {"Logistic", "SquaredHinge", "Softmax"}, {"L1", "WeightedL1", "Zero"}
+    assert stated == squares | counts | labels | penalties
 
 
 def _below(kind: type) -> list[type]:

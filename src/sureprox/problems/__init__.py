@@ -5,7 +5,7 @@ Families of random problems and real data (`sureprox.sources`) are found here to
 
 from typing import Any
 
-from sureprox.problems.losses import LeastSquares, Logistic
+from sureprox.problems.losses import Huber, LeastSquares, Logistic, Poisson, Quantile, Softmax, SquaredHinge
 from sureprox.problems.penalties import L1, Penalty, WeightedL1, Zero
 from sureprox.problems.problem import Problem, lasso, logistic
 from sureprox.problems.smooth import Smooth
@@ -13,11 +13,16 @@ from sureprox.problems.weighted import WeightedLeastSquares
 
 __all__ = [
     "L1",
+    "Huber",
     "LeastSquares",
     "Logistic",
     "Penalty",
+    "Poisson",
     "Problem",
+    "Quantile",
     "Smooth",
+    "Softmax",
+    "SquaredHinge",
     "WeightedL1",
     "WeightedLeastSquares",
     "Zero",
