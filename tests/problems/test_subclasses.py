@@ -12,7 +12,7 @@ from sureprox.optimizers import FISTA
 from sureprox.problems import L1, LeastSquares, Logistic, WeightedL1, Zero
 from sureprox.problems.blocks import BLOCKS
 from sureprox.problems.forms import form_of
-from sureprox.problems.losses import Quadratic
+from sureprox.problems.losses import Clipped, Pointwise, Quadratic
 from sureprox.problems.smooth import LinearModel
 from sureprox.support.newton import can_polish
 
@@ -152,13 +152,13 @@ def test_a_subclass_that_names_the_proof_again_has_it():
 
 
 def test_every_concrete_class_of_the_package_states_its_proof_itself():
-    abstract = {LinearModel, Quadratic}
+    abstract = {LinearModel, Quadratic, Pointwise, Clipped}
     kinds = [k for k in (*_below(sp.Smooth), *_below(sp.Penalty)) if k.__module__.startswith("sureprox.problems")]
     stated = {k.__name__ for k in kinds if "fenchel_young" in vars(k) and k not in abstract}
+    squares, counts = {"LeastSquares", "WeightedLeastSquares", "Huber", "Quantile"}, {"Poisson"}
+    labels = {"Logistic", "SquaredHinge", "Softmax"}
     separable = {"Separable", "L1", "WeightedL1", "ElasticNet", "NonNegative", "Box", "Zero"}
-    assert stated == {"LeastSquares", "Logistic", "WeightedLeastSquares"} | separable | {
-        kind.__name__ for kind in BLOCKS
-    }
+    assert stated == squares | counts | labels | separable | {kind.__name__ for kind in BLOCKS}
 
 
 def _below(kind: type) -> list[type]:

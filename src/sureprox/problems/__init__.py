@@ -6,7 +6,7 @@ Families of random problems and real data (`sureprox.sources`) are found here to
 from typing import Any
 
 from sureprox.problems import losses, penalties
-from sureprox.problems.losses import LeastSquares, Logistic
+from sureprox.problems.losses import Huber, LeastSquares, Logistic, Poisson, Quantile, Softmax, SquaredHinge
 from sureprox.problems.penalties import (
     L1,
     Box,
@@ -30,14 +30,19 @@ __all__ = [
     "ElasticNet",
     "GroupBall",
     "GroupL2",
+    "Huber",
     "LeastSquares",
     "Logistic",
     "NonNegative",
     "Penalty",
+    "Poisson",
     "Problem",
+    "Quantile",
     "Separable",
     "Smooth",
+    "Softmax",
     "SparseGroup",
+    "SquaredHinge",
     "WeightedL1",
     "WeightedLeastSquares",
     "Zero",

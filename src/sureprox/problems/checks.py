@@ -1,5 +1,6 @@
 """What every problem checks about the tensors it is given; each failure is one line that says what to do."""
 
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -130,6 +131,41 @@ def rows(name: str, value: Any, A: Tensor) -> Tensor:
 
 def labels(y: Any, A: Tensor) -> Tensor:
     """Labels in {0, 1}; integer and boolean labels are taken as they are meant."""
+    tensor = _whole_numbers(y, A)
+    wrong = (tensor != 0) & (tensor != 1)
+    if bool(wrong.any()):
+        value = float(tensor.detach()[wrong][0])
+        raise InputError(f"y holds {value:g}; labels must be 0 or 1 (from labels -1 and 1, pass (y + 1) / 2)")
+    return tensor
+
+
+def counts(y: Any, A: Tensor) -> Tensor:
+    """Counts >= 0; integers are taken as they are meant, and so are averages of counts."""
+    tensor = _whole_numbers(y, A)
+    if bool((tensor < 0).any()):
+        raise InputError(f"y holds {float(tensor.detach().min()):g}; counts must be >= 0")
+    return tensor
+
+
+def classes(y: Any, count: int | None, A: Tensor) -> tuple[Tensor, int]:
+    """Labels in 0, ..., k - 1, and k: `count`, or the largest label plus one."""
+    tensor = _whole_numbers(y, A)
+    wrong = (tensor < 0) | (tensor != tensor.round())
+    if bool(wrong.any()):
+        value = float(tensor.detach()[wrong][0])
+        raise InputError(f"y holds {value:g}; labels of k classes must be 0, 1, ..., k - 1")
+    highest = int(tensor.max())
+    if count is None:
+        count = max(highest + 1, 2)
+    if not isinstance(count, int) or isinstance(count, bool) or count < 2:
+        raise InputError(f"classes is {count!r}; pass a whole number >= 2, or leave it out")
+    if highest >= count:
+        raise InputError(f"y holds {highest}; labels of {count} classes must be 0, 1, ..., {count - 1}")
+    return tensor, count
+
+
+def _whole_numbers(y: Any, A: Tensor) -> Tensor:
+    """y as floats (B, m); integers and booleans are converted."""
     require_unmasked("y", y)
     if isinstance(y, np.ndarray) and y.dtype.kind in "biu":
         y = torch.from_numpy(y.astype(np.int64)).to(A.device)
@@ -137,12 +173,15 @@ def labels(y: Any, A: Tensor) -> Tensor:
         y = as_tensor("y", y, like=A)
     if isinstance(y, Tensor) and not y.is_floating_point() and not y.is_complex():
         y = y.to(A.dtype)
-    tensor = rows("y", y, A)
-    wrong = (tensor != 0) & (tensor != 1)
-    if bool(wrong.any()):
-        value = float(tensor.detach()[wrong][0])
-        raise InputError(f"y holds {value:g}; labels must be 0 or 1 (from labels -1 and 1, pass (y + 1) / 2)")
-    return tensor
+    return rows("y", y, A)
+
+
+def positive(name: str, value: Any, meaning: str) -> float:
+    """A finite number > 0."""
+    number = float(value) if not isinstance(value, bool) and isinstance(value, Real) else -1.0
+    if 0 < number < float("inf"):
+        return number
+    raise InputError(f"{name} is {value!r}; pass a number > 0: {meaning}")
 
 
 def weight(lam: Any, batch: int, like: Tensor) -> Tensor:
@@ -165,10 +204,21 @@ def weight(lam: Any, batch: int, like: Tensor) -> Tensor:
 def row_weights(weights: Any, like: Tensor, A: Tensor) -> Tensor:
     """Weights >= 0 of the rows of A, as (B, m): `like` is the right-hand side (B, m)."""
     tensor = rows("weights", weights, A)
-    if tensor.shape[0] not in (1, like.shape[0]):
-        raise InputError(f"weights has shape {tuple(tensor.shape)}; this problem needs {tuple(like.shape)}")
+    _require_batch("weights", tensor, like)
     if bool((tensor < 0).any()):
         raise InputError(f"weights is {float(tensor.detach().min()):g} somewhere; it must be >= 0")
     if not bool((tensor > 0).any(1).all()):
         raise InputError("weights is zero for every row of some instance; give at least one row a positive weight")
     return tensor.expand_as(like)
+
+
+def offset(value: Any, like: Tensor, A: Tensor) -> Tensor:
+    """What is added to A x, as (B, m): `like` is the right-hand side (B, m)."""
+    tensor = rows("offset", value, A)
+    _require_batch("offset", tensor, like)
+    return tensor.expand_as(like)
+
+
+def _require_batch(name: str, tensor: Tensor, like: Tensor) -> None:
+    if tensor.shape[0] not in (1, like.shape[0]):
+        raise InputError(f"{name} has shape {tuple(tensor.shape)}; this problem needs {tuple(like.shape)}")

@@ -68,7 +68,12 @@ class Form:
 
 def loss_of(problem: Problem) -> Loss:
     """Of f alone, whatever the problem makes of it."""
-    return LOSSES.get(type(problem.f), Loss.OWN)
+    f = problem.f
+    if type(f) is LeastSquares and f.root is not None:
+        return Loss.WEIGHTED_SQUARES
+    if type(f) is Logistic and f.offset is not None:
+        return Loss.OWN
+    return LOSSES.get(type(f), Loss.OWN)
 
 
 def shape_of(problem: Problem) -> Shape:

@@ -1,22 +1,22 @@
 """The duality gap where r leaves coordinates free: the dual point is corrected, then scaled."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor
 
 from sureprox.base.types import Rows, Scalars, Vectors
-from sureprox.problems.losses import Logistic, Quadratic
+from sureprox.problems.losses import Pointwise, Quadratic, Softmax
+from sureprox.problems.losses.functions import clip, scale_range
 from sureprox.problems.problem import Problem
-from sureprox.problems.smooth import LinearModel
 
 CHUNK = 2**22  # entries of gathered columns held at a time
+ROUNDING = 1e-9  # of its terms: a sum of this size is what rounding has left of zero
+
+Loss = Quadratic | Pointwise | Softmax
 
 
 def has_free_gap(problem: Problem) -> bool:
-    """Whether `free_gap` knows the conjugate of f: quadratics and logistic losses of this package, and r of it too."""
-    return problem.has_duality_gap and isinstance(problem.f, Quadratic | Logistic)
+    """Whether `free_gap` knows the conjugate of f: the losses of this package, and r of it too."""
+    return problem.has_duality_gap and isinstance(problem.f, Loss)
 
 
 @torch.no_grad()
@@ -24,14 +24,14 @@ def free_gap(problem: Problem, x: Vectors) -> Scalars:
     """(B,) an upper bound on F(x) - F*, in float64 and up to rounding, finite where r leaves coordinates free.
 
     With f(x) = phi(A x) a dual point theta must have A_E' theta = 0, E being the coordinates with r_j = 0, and
-    u = grad phi(A x) misses that by the gradient on E. So the point is s v, v = u minus its projection on the range of
-    A_E in the metric of phi'' (a Newton step on E, seen from the dual side), and s as in `Problem.certificate`. Where
-    the conjugate is not finite at v, the bound is F(x) itself: no f here is negative.
+    u = grad phi(A x) misses that by the gradient on E. So the point is s v, v = u after a Newton step on E, seen from
+    the dual side, and s as in `Problem.certificate`. Where there is no such v, as where all rows of a Huber loss are
+    outliers, or the conjugate is not finite at it, the bound is F(x) itself: no f here is negative.
 
     What rounding leaves of A_E'v counts as if x*_E were as large as x_E.
     """
     f = problem.f
-    assert isinstance(f, LinearModel)
+    assert isinstance(f, Loss)
     low, high = problem.r.subdiff(torch.zeros_like(x))
     free = (low == 0) & (high == 0)
     size = max(1, int(free.sum(1).max()))
@@ -41,73 +41,44 @@ def free_gap(problem: Problem, x: Vectors) -> Scalars:
 
 def _part(problem: Problem, y: Vectors, free: Tensor, size: int) -> Scalars:
     f, r = problem.f, problem.r
-    assert isinstance(f, Quadratic | Logistic)
+    assert isinstance(f, Loss)
     order = free.to(torch.uint8).argsort(dim=1, descending=True, stable=True)[:, :size]
-    columns = f.A.mT[order].mT if f.A.ndim == 2 else f.A.gather(2, order.unsqueeze(1).expand(-1, f.m, -1))
-    z, inside = f.inner(y), free.gather(1, order).unsqueeze(1)
-    dual = _logistic(f, y, z, columns * inside) if isinstance(f, Logistic) else _quadratic(f, y, z, columns * inside)
-    bound = r.dual_range(torch.where(free, 0.0, dual.gradient))  # type: ignore[attr-defined]
-    scale = f.dual_scale(dual.v, torch.maximum(bound[0], dual.low), torch.minimum(bound[1], dual.high))
-    rest = r.fenchel_young(y, torch.where(free, 0.0, dual.gradient), scale)  # type: ignore[attr-defined]
-    left = (torch.where(free, dual.gradient, 0.0) * y).abs().sum(1) * scale.abs()
-    gap = dual.fenchel_young(scale) + rest + left
+    inside = free.gather(1, order)
+    columns = f.map.columns(order) * inside.unsqueeze(1)
+    z, ends = f.inner(y), f.dual_domain
+    v = _corrected(f, y, z, columns, order)
+    gradient = f.dual_grad(v)
+    missed = torch.where(inside, gradient.gather(1, order).abs(), 0.0)
+    terms = (columns.abs() * (f.row_factors * v).abs().unsqueeze(2)).sum(1)
+    exists = (missed <= ROUNDING * terms).all(1)
+    penalised = torch.where(free, 0.0, gradient)
+    bound, domain = r.dual_range(penalised), scale_range(v, *ends)  # type: ignore[attr-defined]
+    scale = f.best_scale(v, torch.maximum(bound[0], domain[0]), torch.minimum(bound[1], domain[1]))
+    rest = r.fenchel_young(y, penalised, scale)  # type: ignore[attr-defined]
+    left = (torch.where(free, gradient, 0.0) * y).abs().sum(1) * scale.abs()
+    gap = f.total(f.divergence(z, clip(scale.unsqueeze(1) * v, *ends))) + rest + left
     value = f.value_at(z) + r.value(y)
-    return torch.where(torch.isfinite(gap), torch.minimum(gap, value), value)
+    return torch.where(exists & torch.isfinite(gap), torch.minimum(gap, value), value)
 
 
-@dataclass(frozen=True)
-class Dual:
-    """A dual point v with A_E'v = 0."""
+def _corrected(f: Loss, y: Vectors, z: Rows, columns: Tensor, order: Tensor) -> Rows:
+    """v = u - k h, u the slopes at z and k h the change of the slopes with the Newton step that makes A_E'v zero.
 
-    v: Rows
-    gradient: Vectors  # A'v
-    low: Scalars  # phi* is finite at s v for low <= s <= high
-    high: Scalars
-    fenchel_young: Callable[[Scalars], Scalars]  # phi(A x) + phi*(s v) - s <v, A x>, of s
-
-
-def _quadratic(f: Quadratic, y: Vectors, z: Rows, columns: Tensor) -> Dual:
-    """v = z minus its projection on the columns; phi + phi* - <., .> = 1/2 |z - s v|^2.
-
-    What is left is projected once more, so that A_E'v is small against v, however large s is. If that takes most of it,
-    it was rounding, and v = 0.
+    h = U (U't + S^-1 V g), where the Newton matrix has the root R C = U S V, C the free columns `order`, t = v / k
+    where phi bends, and g = A_E'v of the rows where it does not. The second step is for what rounding has left.
     """
-    U = _scaled_svd(f.hessian_root(y, columns))[0]
-    once = z - _times(U, _times(U.mT, z))
-    twice = once - _times(U, _times(U.mT, once))
-    v = torch.where((twice.square().sum(1) > 0.25 * once.square().sum(1)).unsqueeze(1), twice, 0.0)
-    wide = torch.full_like(z[:, 0], torch.inf)
-    return Dual(v, f.grad_at(v), -wide, wide, lambda s: 0.5 * (z - s.unsqueeze(1) * v).square().sum(1))
-
-
-def _logistic(f: Logistic, y: Vectors, z: Rows, columns: Tensor) -> Dual:
-    """v = e - e (1 - e) C c, e = sigmoid(z), C the columns with the signs of z, c the Newton step; 0 <= s v <= 1.
-
-    phi + phi* - <., .> is the mean of KL(s v | e).
-    """
-    sign, e = 1 - 2 * f.y, torch.sigmoid(z)
-    weights = torch.ones_like(z) if f.weights is None else f.weights
-    root = sign.unsqueeze(2) * f.hessian_root(y, columns)
-    c = _coefficients(root, (weights / f.m).sqrt() * torch.exp(z / 2))
-    v = e - e * torch.sigmoid(-z) * sign * (columns @ c.unsqueeze(2)).squeeze(2)
-    v = torch.where(weights > 0, v, e)
-    gradient = f.map.adjoint(sign * weights * v) / f.m
-    high = torch.where((v >= 0).all(1), 1 / v.amax(1), 0.0)
-
-    def divergence(s: Scalars) -> Scalars:
-        w = (s.unsqueeze(1) * v).clamp(0, 1)
-        d, other = w - e, torch.sigmoid(-z)
-        log_other = torch.where(w < 1, torch.log1p(-d / other), 0.0)
-        terms = torch.where(w > 0, w * torch.log1p(d / e), 0.0) + (1 - w) * log_other
-        return (weights * terms.clamp(min=0)).mean(1)
-
-    return Dual(v, gradient, torch.zeros_like(high), high, divergence)
-
-
-def _coefficients(columns: Tensor, t: Rows) -> Tensor:
-    """Those (B, k) of the projection of t (B, m) on the range of `columns` (B, m, k)."""
-    U, sizes, V, unit = _scaled_svd(columns)
-    return _times(V.mT, _times(U.mT, t) / sizes) / unit
+    U, sizes, V, unit = _scaled_svd(f.hessian_root(y, columns))
+    metric, v = f.dual_metric(z), f.slopes(z)
+    flat = metric == 0
+    bent = torch.where(flat, 1.0, metric)
+    for _ in range(2):
+        t = _times(U.mT, torch.where(flat, 0.0, v / bent))
+        if bool(flat.any()):
+            g = f.dual_grad(torch.where(flat, v, 0.0)).gather(1, order)
+            t = t + _times(V, g / unit) / sizes
+        v = v - metric * _times(U, t)
+    factors = torch.as_tensor(f.row_factors, dtype=v.dtype, device=v.device)
+    return torch.where(factors == 0, 0.0, v)
 
 
 def _scaled_svd(columns: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:

@@ -60,12 +60,61 @@ class LinearMap:
     def select(self, index: Tensor) -> "LinearMap":
         return self if self.shared else LinearMap(self.A[index])
 
+    def columns(self, index: Tensor) -> Tensor:
+        """(B, m, k): the columns `index` (B, k) of A for every instance."""
+        if self.shared:
+            return self.A.mT[index].mT
+        return self.A.gather(2, index.unsqueeze(1).expand(-1, self.A.shape[1], -1))
+
     @torch.no_grad()
-    def gram_norm(self, batch: int, exact: bool = False, largest: Largest = largest_eigenvalue) -> Scalars:
-        """The largest eigenvalue of A'A per instance, exact by singular values or estimated by `largest`."""
+    def gram_norm(
+        self,
+        batch: int,
+        exact: bool = False,
+        largest: Largest = largest_eigenvalue,
+        row_scale: Rows | None = None,
+    ) -> Scalars:
+        """The largest eigenvalue of A'A per instance, exact by singular values or estimated by `largest`.
+
+        `row_scale` s (B, m): that of A' diag(s)^2 A.
+        """
         A = self.A.detach()
+        if row_scale is not None:
+            A = row_scale.detach().unsqueeze(2) * (A if self.shared else A.repeat_interleave(self.copies, 0))
+            return (_exact_largest if exact else largest)(A)
         value = (_exact_largest if exact else largest)(A.unsqueeze(0) if self.shared else A)
         return value.expand(batch) if self.shared else value.repeat_interleave(self.copies)
+
+
+class Blocks(LinearMap):
+    """z = (I kron A) x: `count` vectors of each point, one after the other, all multiplied by A."""
+
+    def __init__(self, A: Tensor, copies: int, count: int) -> None:
+        super().__init__(A, copies)
+        self.count = count
+        self.each = LinearMap(A, copies * count)
+
+    def forward(self, x: Vectors) -> Rows:
+        return self.each.forward(self._apart(x)).reshape(len(x), -1)
+
+    def residual(self, x: Vectors, b: Rows) -> Rows:
+        return self.each.residual(self._apart(x), self._apart(b)).reshape(len(x), -1)
+
+    def adjoint(self, z: Rows) -> Vectors:
+        return self.each.adjoint(self._apart(z)).reshape(len(z), -1)
+
+    def select(self, index: Tensor) -> "Blocks":
+        return self if self.shared else Blocks(self.A[index], self.copies, self.count)
+
+    def columns(self, index: Tensor) -> Tensor:
+        """Those of A in their own block, zero in all others."""
+        n = self.A.shape[-1]
+        block = torch.arange(self.count, device=index.device).view(1, -1, 1)
+        own = (index // n).unsqueeze(1) == block
+        return (own.unsqueeze(2) * super().columns(index % n).unsqueeze(1)).flatten(1, 2)
+
+    def _apart(self, rows: Tensor) -> Tensor:
+        return rows.reshape(len(rows) * self.count, -1)
 
 
 def _exact_largest(stack: Tensor) -> Scalars:

@@ -100,7 +100,12 @@ class LinearModel(Smooth):
 
     @property
     def m(self) -> int:
+        """Numbers in an image."""
         return self.A.shape[-2]
+
+    @property
+    def n(self) -> int:
+        return self.A.shape[-1]
 
     @abstractmethod
     def inner(self, x: Vectors) -> Rows:
@@ -137,6 +142,10 @@ class LinearModel(Smooth):
     @abstractmethod
     def lipschitz(self, exact: bool = False, largest: Largest = largest_eigenvalue) -> Scalars:
         """L; `largest` estimates the largest eigenvalue of A'A."""
+
+    def _gram_norm(self, row_scale: Rows | None, exact: bool, largest: Largest) -> Scalars:
+        """lambda_max(A' diag(s)^2 A), s = `row_scale` (B, m) or one."""
+        return self.map.gram_norm(self.shape[0], exact, largest, row_scale)
 
     @abstractmethod
     def hessian_root(self, x: Vectors, columns: Tensor) -> Tensor:

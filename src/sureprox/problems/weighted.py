@@ -56,6 +56,10 @@ class WeightedLeastSquares(Quadratic):
         """P D (A x - b)."""
         return self._projected(self.root * self.map.forward(x) - self.b)
 
+    @property
+    def row_factors(self) -> Tensor:
+        return self.root
+
     def grad_at(self, z: Rows) -> Vectors:
         """A'D z; P z = z, since z is an image of P."""
         return self.map.adjoint(self.root * z)

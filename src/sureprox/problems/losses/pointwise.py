@@ -1,0 +1,156 @@
+"""Losses of one number for each row: everything about f follows from phi."""
+
+from abc import abstractmethod
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sureprox.base.types import Rows, Scalars, Vectors
+from sureprox.problems import checks
+from sureprox.problems.linear import Largest
+from sureprox.problems.losses.functions import scale_range
+from sureprox.problems.smooth import LinearModel
+from sureprox.problems.spectrum import largest_eigenvalue
+
+Bound = float | Tensor  # a number, or one for each row (B, m)
+
+
+class Pointwise(LinearModel):
+    """f(x) = sum_i w_i phi_i(z_i), z = inner(x), w >= 0.
+
+    A subclass says what phi is; all its methods are elementwise. `divergence` is zero at v = phi'(z).
+    """
+
+    weights: Tensor | None = None
+
+    @abstractmethod
+    def terms(self, z: Rows) -> Rows:
+        """phi(z)."""
+
+    @abstractmethod
+    def slopes(self, z: Rows) -> Rows:
+        """u = phi'(z)."""
+
+    @abstractmethod
+    def curvatures(self, z: Rows) -> Rows:
+        """phi''(z); where phi bends at a kink of phi', one of the two."""
+
+    @property
+    @abstractmethod
+    def curvature_bound(self) -> Bound:
+        """c with phi'' <= c."""
+
+    @abstractmethod
+    def conjugates(self, v: Rows) -> Rows:
+        """phi*(v) = max_z v z - phi(z); infinite outside `dual_domain`."""
+
+    @property
+    @abstractmethod
+    def dual_domain(self) -> tuple[Bound, Bound]:
+        """(low, high): phi* is finite between them, 0 included."""
+
+    @abstractmethod
+    def divergence(self, z: Rows, v: Rows) -> Rows:
+        """phi(z) + phi*(v) - v z >= 0, without cancellation; infinite where phi* is."""
+
+    @abstractmethod
+    def dual_gaps(self, z: Rows, scale: Scalars) -> Rows:
+        """`divergence(z, s u)`, u = phi'(z), from the exact 1 - s."""
+
+    @abstractmethod
+    def rises(self, d: Rows, at: Rows) -> Rows:
+        """phi(at + d) - phi(at) - phi'(at) d >= 0, without cancellation."""
+
+    @property
+    @abstractmethod
+    def steepest(self) -> Bound:
+        """|phi'| is at most this."""
+
+    def value_at(self, z: Rows) -> Scalars:
+        return self.total(self.terms(z))
+
+    def grad_at(self, z: Rows) -> Vectors:
+        return self.dual_grad(self.slopes(z))
+
+    def total(self, rows: Rows) -> Scalars:
+        """sum_i w_i rows_i; a row of weight zero does not count, were it infinite."""
+        return rows.sum(1) if self.weights is None else _times(self.weights, rows).sum(1)
+
+    def dual_grad(self, v: Rows) -> Vectors:
+        """A'(w v): grad f if phi' were v."""
+        return self.map.adjoint(v if self.weights is None else self.weights * v)
+
+    @property
+    def row_factors(self) -> float | Tensor:
+        """c with grad f = A'(c phi'(z))."""
+        return 1.0 if self.weights is None else self.weights
+
+    def dual_metric(self, z: Rows) -> Rows:
+        """k with k * (R C c) = phi'' C c: what a step c on columns C changes of phi', from `hessian_root`."""
+        curvature = self.curvatures(z)
+        if self.weights is None:
+            return curvature.sqrt()
+        counted = self.weights > 0
+        return torch.where(counted, curvature / torch.where(counted, self.weights, 1.0), 0.0).sqrt()
+
+    def best_scale(self, v: Rows, low: Scalars, high: Scalars) -> Scalars:
+        """A good s for the dual point s v, in [low, high] and in the domain: as close to 1 as possible, not below 0."""
+        limit = torch.minimum(high, scale_range(v, *self.dual_domain)[1])
+        return torch.minimum(limit, torch.ones_like(limit)).clamp(min=0)
+
+    def dual_scale(self, z: Rows, low: Scalars, high: Scalars) -> Scalars:
+        """The largest s <= 1 in [low, high]: s = 1 is the optimal dual direction, and 0 <= s <= 1 is in the domain."""
+        return torch.minimum(high, torch.ones_like(high)).clamp(min=0)
+
+    def fenchel_young(self, z: Rows, scale: Scalars) -> Scalars:
+        """sum_i w_i divergence(z_i, s u_i)."""
+        return self.total(self.dual_gaps(z, scale)).clamp(min=0)
+
+    def bregman(self, d: Rows, at: Rows) -> Scalars:
+        return self.total(self.rises(d, at))
+
+    def lipschitz(self, exact: bool = False, largest: Largest = largest_eigenvalue) -> Scalars:
+        """lambda_max(A' diag(w c) A), c the bound of phi'': estimated by Lanczos' method, or exact."""
+        bound = self.curvature_bound
+        if isinstance(bound, Tensor):
+            weighted = bound if self.weights is None else self.weights * bound
+            return self._gram_norm(weighted.sqrt(), exact, largest)
+        root = None if self.weights is None else self.weights.sqrt()
+        return bound * self._gram_norm(root, exact, largest)
+
+    def hessian_root(self, x: Vectors, columns: Tensor) -> Tensor:
+        """R = diag(sqrt(w phi''))."""
+        curvature = self.curvatures(self.inner(x))
+        weighted = curvature if self.weights is None else self.weights * curvature
+        return weighted.sqrt().unsqueeze(2) * columns
+
+    @property
+    def steepness(self) -> float | Tensor:
+        return self._largest(self.curvature_bound)
+
+    def slope_bound(self, size: Tensor) -> Tensor:
+        """sqrt(sum_i (w_i max |phi'|)^2)."""
+        steep, w = self.steepest, self.weights
+        if w is None and not isinstance(steep, Tensor):
+            return torch.full_like(size, self.m**0.5 * steep)
+        rows = steep if w is None else w * steep
+        assert isinstance(rows, Tensor)
+        norm: Tensor = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
+        return norm.expand_as(size)
+
+    def _largest(self, bound: Bound) -> Bound:
+        """The largest w_i bound_i of each instance."""
+        if self.weights is not None:
+            return (self.weights * bound).amax(1, keepdim=True)
+        return bound.amax(1, keepdim=True) if isinstance(bound, Tensor) else bound
+
+    def _weigh(self, weights: Any, like: Rows) -> None:
+        """Keep `weights`, if there are any, checked."""
+        if weights is not None:
+            self.weights = checks.row_weights(weights, like, self.A)
+
+
+def _times(weights: Rows, rows: Rows) -> Rows:
+    """w rows, zero where w = 0."""
+    return torch.where(weights > 0, weights * rows, 0.0)
