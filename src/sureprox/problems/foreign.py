@@ -21,16 +21,26 @@ class Foreign(BatchData):
     def __init__(self, inner: Any) -> None:
         self.inner = inner
 
-    def _map(self, change: Callable[[str, Tensor], Tensor]) -> Self:
+    def _map(
+        self,
+        change: Callable[[str, Tensor], Tensor],
+        change_part: Callable[[str, BatchData], BatchData] = lambda name, part: part,
+    ) -> Self:
         clone = copy.copy(self)
         clone.inner = copy.copy(self.inner)
         for name, value in self._tensors().items():
             setattr(clone.inner, name, change(name, value))
+        for name, part in self._parts().items():
+            setattr(clone.inner, name, change_part(name, part))
         return clone
 
     def _tensors(self) -> dict[str, Tensor]:
         held = getattr(self.inner, "__dict__", {})
         return {name: value for name, value in held.items() if isinstance(value, Tensor)}
+
+    def _parts(self) -> dict[str, BatchData]:
+        held = getattr(self.inner, "__dict__", {})
+        return {name: value for name, value in held.items() if isinstance(value, BatchData)}
 
 
 class ForeignSmooth(Foreign, Smooth):

@@ -47,7 +47,7 @@ class Form:
     contiguous: bool  # A lies in one piece, on a GPU at a multiple of 16 bytes
     weighted: bool  # rows of the loss have weights
     shifted: bool
-    m: int  # rows of A; 0 where there is none
+    m: int  # rows of A; 0 where there is none, or no dense one
     n: int
     dtype: torch.dtype
     device: torch.device
@@ -65,8 +65,9 @@ class Form:
 
 
 def loss_of(problem: Problem) -> Loss:
-    """Of f alone, whatever the problem makes of it."""
-    return LOSSES.get(type(problem.f), Loss.OWN)
+    """Of f alone, whatever the problem makes of it; only with a dense A, which all that asks for a loss reads."""
+    f = problem.f
+    return LOSSES.get(type(f), Loss.OWN) if isinstance(f, LinearModel) and isinstance(f.A, Tensor) else Loss.OWN
 
 
 def shape_of(problem: Problem) -> Shape:
@@ -77,7 +78,7 @@ def shape_of(problem: Problem) -> Shape:
 def form_of(problem: Problem) -> Form:
     f = problem.f
     plain = type(problem) is Problem and getattr(f, "copies", 1) == 1
-    A = f.A if plain and isinstance(f, LinearModel) else None
+    A = f.A if plain and isinstance(f, LinearModel) and isinstance(f.A, Tensor) else None
     return Form(
         loss=loss_of(problem) if plain else Loss.OWN,
         penalty=shape_of(problem) if plain else Shape.OWN,
@@ -104,6 +105,7 @@ def dense(problem: Problem) -> Dense:
     """Of a problem whose form says that it has them."""
     f = problem.f
     assert isinstance(f, LeastSquares | Logistic)
+    assert isinstance(f.A, Tensor)
     return Dense(f.A, f.b if isinstance(f, LeastSquares) else f.y)
 
 
@@ -115,7 +117,7 @@ def curvature_of(problem: Problem) -> float | None:
 def repeated(problem: Problem, count: int) -> Problem | None:
     """One instance of a linear model with an L1 penalty as a batch of equal ones that share its matrix."""
     f, r = problem.f, problem.r
-    if not isinstance(f, LinearModel) or not isinstance(r, L1):
+    if not isinstance(f, LinearModel) or not isinstance(f.A, Tensor) or not isinstance(r, L1):
         return None
     shared = f._map(lambda name, value: value.reshape(value.shape[-2:]) if name == "A" else value)
     return Problem(shared.repeated(count), L1.trusted(lam=r.lam.reshape(-1)[:1].expand(count)))

@@ -43,7 +43,7 @@ def _part(problem: Problem, y: Vectors, free: Tensor, size: int) -> Scalars:
     f, r = problem.f, problem.r
     assert isinstance(f, Quadratic | Logistic)
     order = free.to(torch.uint8).argsort(dim=1, descending=True, stable=True)[:, :size]
-    columns = f.A.mT[order].mT if f.A.ndim == 2 else f.A.gather(2, order.unsqueeze(1).expand(-1, f.m, -1))
+    columns = f.map.columns(order)
     z, inside = f.inner(y), free.gather(1, order).unsqueeze(1)
     dual = _logistic(f, y, z, columns * inside) if isinstance(f, Logistic) else _quadratic(f, y, z, columns * inside)
     bound = r.dual_range(torch.where(free, 0.0, dual.gradient))  # type: ignore[attr-defined]

@@ -9,9 +9,8 @@ from torch.nn.functional import softplus
 from sureprox.base.errors import InputError
 from sureprox.base.types import Rows, Scalars, Vectors
 from sureprox.problems import checks
-from sureprox.problems.linear import Largest, LinearMap
 from sureprox.problems.smooth import LinearModel
-from sureprox.problems.spectrum import largest_eigenvalue
+from sureprox.problems.spectrum import Largest, largest_eigenvalue
 
 
 class Quadratic(LinearModel):
@@ -119,8 +118,8 @@ class Logistic(LinearModel):
 
     def lipschitz(self, exact: bool = False, largest: Largest = largest_eigenvalue) -> Scalars:
         """curvature * lambda_max(A'A) / m, estimated by Lanczos' method (see `largest_eigenvalue`) or exact."""
-        weighted = self.map if self.weights is None else LinearMap(self.weights.sqrt().unsqueeze(2) * self.A)
-        return self.curvature * weighted.gram_norm(self.shape[0], exact, largest) / self.m
+        root = None if self.weights is None else self.weights.sqrt()
+        return self.curvature * self.map.gram_norm(self.shape[0], exact, largest, row_scale=root) / self.m
 
     def hessian_root(self, x: Vectors, columns: Tensor) -> Tensor:
         """R = diag(sqrt(w sigma (1 - sigma) / m))."""

@@ -96,9 +96,8 @@ def _factors(f: LinearModel, y: Vectors, chosen: Tensor, on: Tensor) -> tuple[Te
     factors, failures = [], []
     for part in torch.arange(len(y), device=y.device).split(max(1, CHUNK // (width * max(f.m, width)))):
         index, mask = chosen[part], on[part]
-        shared = f.A.ndim == 2
-        columns = f.A.mT[index].mT if shared else f.A[part].gather(2, index.unsqueeze(1).expand(-1, f.m, -1))
-        root = f.select(part).hessian_root(y[part], columns) * mask.unsqueeze(1)
+        some = f.select(part)
+        root = some.hessian_root(y[part], some.map.columns(index)) * mask.unsqueeze(1)
         gram = torch.where(mask.unsqueeze(1) & mask.unsqueeze(2), root.mT @ root, identity)
         factor, info = torch.linalg.cholesky_ex(gram)
         pivots = factor.diagonal(dim1=1, dim2=2).square()

@@ -103,9 +103,8 @@ def _newton_on_support(problem: Problem, f: LinearModel, x: Tensor, todo: Tensor
     for i in todo.nonzero()[:, 0].tolist():
         support = (low[i] == high[i]).nonzero()[:, 0]
         if len(support):
-            A = f.A if f.A.ndim == 2 else f.A[i]
             alone = f.select(torch.tensor([i], device=x.device))
-            root = alone.hessian_root(y[i : i + 1], A[:, support].unsqueeze(0))[0]
+            root = alone.hessian_root(y[i : i + 1], alone.map.columns(support.unsqueeze(0)))[0]
             step = torch.linalg.lstsq(root.mT @ root, slope[i, support].unsqueeze(1), driver=_driver(x)).solution
             result[i, support] -= step[:, 0]
     return torch.where(torch.isfinite(result), result, x)
