@@ -11,6 +11,7 @@ from torch import Tensor
 from sureprox.base.errors import InputError
 from sureprox.base.types import Scalars, Steps, Vectors
 from sureprox.problems.batch import BatchData
+from sureprox.problems.operators.base import Operator
 from sureprox.problems.penalties import Penalty
 from sureprox.problems.smooth import Smooth
 
@@ -131,6 +132,6 @@ def _width(inner: Any) -> int:
         return n
     if not isinstance(inner, Smooth) and isinstance(getattr(inner, "shape", None), tuple):
         return int(inner.shape[-1])
-    if isinstance(matrix, Tensor) and matrix.ndim >= 2:
+    if isinstance(matrix, Operator) or (isinstance(matrix, Tensor) and matrix.ndim >= 2):
         return matrix.shape[-1]
     raise InputError(f"{type(inner).__name__} does not say how many coordinates it has; give it an attribute n")

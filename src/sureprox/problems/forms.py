@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from sureprox.problems.losses import LeastSquares, Logistic
+from sureprox.problems.operators import Operator
 from sureprox.problems.penalties import L1, WeightedL1, Zero
 from sureprox.problems.problem import Problem
 from sureprox.problems.smooth import LinearModel
@@ -68,6 +69,11 @@ def loss_of(problem: Problem) -> Loss:
     """Of f alone, whatever the problem makes of it; only with a dense A, which all that asks for a loss reads."""
     f = problem.f
     return LOSSES.get(type(f), Loss.OWN) if isinstance(f, LinearModel) and isinstance(f.A, Tensor) else Loss.OWN
+
+
+def has_dense(problem: Problem) -> bool:
+    """Whether no operator takes the place of A."""
+    return not isinstance(getattr(problem.f, "A", None), Operator)
 
 
 def shape_of(problem: Problem) -> Shape:

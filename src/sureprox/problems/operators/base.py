@@ -92,7 +92,7 @@ class Operator(BatchData):
         batch, k = index.shape
         units = torch.zeros(batch, k, self.shape[1], dtype=like.dtype, device=index.device)
         units = units.scatter(2, index.unsqueeze(2), 1.0)
-        return self.stacked(k).forward(units.flatten(0, 1)).unflatten(0, [batch, k]).mT
+        return self.stacked(k).forward(units.flatten(0, 1)).reshape(batch, k, -1).mT
 
     def dense(self) -> Tensor:
         """A as a tensor (m, n), or (B, m, n) where each instance has its own: for tests, and where it is tiny."""
@@ -135,10 +135,10 @@ class Operator(BatchData):
         scale = 1.0 if row_scale is None else row_scale.detach().to(like.dtype).unsqueeze(1)
 
         def forward(x: Tensor) -> Tensor:
-            return stack.forward(x.flatten(0, 1)).unflatten(0, (count, block)) * scale
+            return stack.forward(x.flatten(0, 1)).reshape(count, block, -1) * scale
 
         def adjoint(z: Tensor) -> Tensor:
-            return stack.adjoint((z * scale).flatten(0, 1)).unflatten(0, (count, block))
+            return stack.adjoint((z * scale).flatten(0, 1)).reshape(count, block, -1)
 
         return largest_by_products(forward, adjoint, (count, *self.shape), block, like, exact)
 

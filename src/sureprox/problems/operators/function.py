@@ -32,7 +32,7 @@ class Function(Operator):
             if not callable(function):
                 raise InputError(f"{name} is a {type(function).__name__}; pass a function of a batch of vectors")
         m, n = whole_sizes("shape", shape, (2,))
-        self._apply, self._adjoint = apply, adjoint
+        self.functions = apply, adjoint
         self._shape = m, n
         self._kind = None if like is None else (like.dtype, like.device)
         self._try()
@@ -42,10 +42,10 @@ class Function(Operator):
         return self._shape
 
     def forward(self, x: Vectors) -> Rows:
-        return self._called("apply", self._apply, x, self._shape[0])
+        return self._called("apply", self.functions[0], x, self._shape[0])
 
     def adjoint(self, z: Rows) -> Vectors:
-        return self._called("adjoint", self._adjoint, z, self._shape[1])
+        return self._called("adjoint", self.functions[1], z, self._shape[1])
 
     def _called(self, name: str, function: Batched, rows: Tensor, width: int) -> Tensor:
         result = function(rows if self._kind is None else rows.to(self._kind[1], self._kind[0]))
