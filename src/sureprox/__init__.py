@@ -14,7 +14,7 @@ from sureprox.base.errors import ConfigError, DataError, InputError, SureproxErr
 with loading():
     from sureprox import optimizers, problems
     from sureprox.optimizers import load, pretrained, save
-    from sureprox.problems import Penalty, Problem, Smooth, lasso, logistic
+    from sureprox.problems import Penalty, Problem, Smooth, lasso, logistic, losses, operators, penalties
     from sureprox.solve.reference import Reference, reference
     from sureprox.solve.solve import Progress, Solution, Status, iterate, prepare, solve
     from sureprox.training import train
@@ -38,7 +38,10 @@ __all__ = [
     "lasso",
     "load",
     "logistic",
+    "losses",
+    "operators",
     "optimizers",
+    "penalties",
     "prepare",
     "pretrained",
     "problems",

@@ -8,7 +8,7 @@ from helpers import F64, autoregressive, normal
 from sureprox.kernels.lipschitz import cpu as cpu_krylov
 from sureprox.kernels.lipschitz.cpu import AFAR, largest_eigenvalue
 from sureprox.problems import lasso
-from sureprox.problems.linear import LinearMap
+from sureprox.problems.operators import Dense
 from sureprox.solve.solve import solve
 
 pytestmark = pytest.mark.usefixtures("native")
@@ -41,7 +41,7 @@ def ours(A: torch.Tensor) -> torch.Tensor:
 
 
 def plain(A: torch.Tensor) -> torch.Tensor:
-    return LinearMap(A).gram_norm(len(A))
+    return Dense(A).gram_norm(len(A))
 
 
 def geometric(batch: int, m: int, n: int, ratio: float = 0.9) -> torch.Tensor:

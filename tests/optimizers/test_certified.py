@@ -30,7 +30,7 @@ from sureprox.guarantee.certified import NOW, ORIGIN
 from sureprox.guarantee.cheap import SHARE
 from sureprox.guarantee.guaranteed import TRACKS
 from sureprox.optimizers import FISTA, ISTA, L2OPA, GoMathL2O
-from sureprox.problems.linear import LinearMap
+from sureprox.problems.operators import Dense
 
 BATCH = 8
 STEPS = 36  # past the checks at 16 and 32
@@ -273,13 +273,13 @@ def products(problem: sp.Problem, optimizer, steps: int) -> list[int]:
     sizes: list[int] = []
 
     def counting(name: str):
-        method = getattr(LinearMap, name)
+        method = getattr(Dense, name)
 
         def wrapped(self, x, *rest):
             sizes.append(len(x))
             return method(self, x, *rest)
 
-        return mock.patch.object(LinearMap, name, wrapped)
+        return mock.patch.object(Dense, name, wrapped)
 
     with torch.no_grad():
         state = optimizer.step(problem, optimizer.init(problem, problem.start()))

@@ -66,7 +66,8 @@ KINDS = {
     "A integers in lists": (lambda: sp.lasso([[1, 2], [3, 4]], [1.0, 2.0], 0.1), "A has dtype torch.int64", "float32"),
     "A half": (lambda: sp.lasso(A.half(), b, 0.1), "A has dtype torch.float16", "pass float32 or float64"),
     "A complex": (lambda: sp.lasso(A + 0j, b, 0.1), "A has dtype torch.complex128", "pass float32 or float64"),
-    "A sparse": (lambda: sp.lasso(A[0].to_sparse(), b, 0.1), "A has layout torch.sparse_coo", "A.to_dense()"),
+    "A sparse and its own": (lambda: sp.lasso(A.to_sparse(), b, 0.1), "A is sparse with shape", "pass (m, n)"),
+    "b sparse": (lambda: sp.lasso(A, b.to_sparse(), 0.1), "b has layout torch.sparse_coo", "b.to_dense()"),
     "b integer": (lambda: sp.lasso(A, b.long(), 0.1), "b has dtype torch.int64", "b.to(torch.float64)"),
     "b integer array": (lambda: sp.lasso(A, b.long().numpy(), 0.1), "b has dtype torch.int64", "b.to(torch.float64)"),
     "b of another dtype": (

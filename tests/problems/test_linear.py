@@ -6,7 +6,7 @@ import torch
 import sureprox as sp
 from helpers import F64, autoregressive, normal
 from sureprox.problems import spectrum
-from sureprox.problems.linear import LinearMap
+from sureprox.problems.operators import Dense
 from sureprox.problems.spectrum import largest_eigenvalue
 
 F32 = torch.float32
@@ -126,7 +126,7 @@ def test_at_most_40_products_with_the_matrix(shape, monkeypatch):
 @pytest.mark.parametrize("name", MATRICES)
 def test_exact_is_exact(name, dtype):
     A = MATRICES[name](0).to(dtype)
-    value = LinearMap(A).gram_norm(len(A), exact=True)
+    value = Dense(A).gram_norm(len(A), exact=True)
     torch.testing.assert_close(value.double(), exact(A), rtol=1e-12 if dtype == F64 else 1e-6, atol=0)
     assert value.dtype == dtype
 
@@ -138,8 +138,8 @@ def test_forward_and_adjoint(shape):
     matrices = A.expand(3, 4, 6)
     forward = torch.stack([matrices[i] @ x[i] for i in range(3)])
     adjoint = torch.stack([matrices[i].T @ z[i] for i in range(3)])
-    torch.testing.assert_close(LinearMap(A).forward(x), forward, rtol=1e-13, atol=1e-14)
-    torch.testing.assert_close(LinearMap(A).adjoint(z), adjoint, rtol=1e-13, atol=1e-14)
+    torch.testing.assert_close(Dense(A).forward(x), forward, rtol=1e-13, atol=1e-14)
+    torch.testing.assert_close(Dense(A).adjoint(z), adjoint, rtol=1e-13, atol=1e-14)
 
 
 def test_lipschitz_carries_no_gradient():

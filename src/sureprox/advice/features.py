@@ -1,6 +1,7 @@
 """What kind of problem it is, in a few numbers for each instance."""
 
 import torch
+from torch import Tensor
 
 from sureprox.base.types import Scalars
 from sureprox.problems import Problem
@@ -12,8 +13,9 @@ TINY = 1e-30
 
 
 def has_features(problem: Problem) -> bool:
-    """Whether it is a linear model with an L1 penalty."""
-    return isinstance(problem.f, LinearModel) and shape_of(problem) is Shape.L1
+    """Whether it is a linear model with a dense A and an L1 penalty."""
+    f = problem.f
+    return isinstance(f, LinearModel) and isinstance(f.A, Tensor) and shape_of(problem) is Shape.L1
 
 
 @torch.no_grad()
@@ -25,6 +27,7 @@ def features(problem: Problem) -> dict[str, Scalars]:
     """
     f = problem.f
     assert isinstance(f, LinearModel)
+    assert isinstance(f.A, Tensor)
     A = f.A.detach().double() if f.A.ndim == 3 else f.A.detach().double().unsqueeze(0)
     m, n = A.shape[1:]
     norms = torch.linalg.vector_norm(A, dim=1)

@@ -126,6 +126,7 @@ def _table(name: str, count: int, generator: torch.Generator) -> Draw:
     found: Any = getattr(import_module("sureprox.sources.real"), name)()
     f = found.problem.f
     assert isinstance(f, LinearModel)
+    assert isinstance(f.A, Tensor)
     A = f.A.reshape(f.A.shape[-2:])
     return _path(A, found.problem.f.y[0], "logistic", f"{found.name}: {found.source}", count, generator)
 

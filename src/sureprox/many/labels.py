@@ -13,6 +13,8 @@ from torch import Tensor
 
 from sureprox.base.errors import InputError
 from sureprox.problems import Problem
+from sureprox.problems.batch import BatchData
+from sureprox.problems.operators import Operator
 
 BYTES = 16  # of a digest
 
@@ -42,7 +44,7 @@ def _new() -> Any:
 
 def problem_digest(problem: Problem, x0: Tensor | None = None) -> str:
     """Of what f and r are, of their numbers, and of the start."""
-    kinds = [f"{type(part).__qualname__}({_plain(vars(part))})" for part in (problem.f, problem.r)]
+    kinds = [_kind(part) for part in (problem.f, problem.r)]
     about = f"{kinds}, shifted {problem.shift is not None}, started {x0 is not None}"
     return digest(*problem.tensors(), *(() if x0 is None else (x0,)), about=about)
 
@@ -62,7 +64,14 @@ def _argument(value: Any) -> str:
     return str(value) if isinstance(value, int | float | str | Path) else ""
 
 
-def _plain(values: dict[str, Any]) -> str:
-    """Those that are numbers or text, by name; caches are not."""
-    kept = {name: value for name, value in values.items() if isinstance(value, int | float | str) and name[0] != "_"}
-    return ", ".join(f"{name}={value}" for name, value in sorted(kept.items()))
+def _kind(part: BatchData) -> str:
+    """Its class, and its attributes that are numbers, text, tuples or operators, by name; caches are not."""
+    kept = {name: str(value) for name, value in vars(part).items() if isinstance(value, int | float | str)}
+    kept |= {name: str(tuple(map(_named, value))) for name, value in vars(part).items() if isinstance(value, tuple)}
+    kept |= {name: _kind(value) for name, value in vars(part).items() if isinstance(value, Operator)}
+    listed = ", ".join(f"{name}={value}" for name, value in sorted(kept.items()) if name[0] != "_")
+    return f"{type(part).__qualname__}({listed})"
+
+
+def _named(value: Any) -> Any:
+    return function_label(value) if callable(value) else value

@@ -112,7 +112,8 @@ def fitting(problem: Problem, settings: Settings, device: torch.device) -> int:
     certify, optimizer = settings.options.get("certify", True), settings.optimizer
     # counted once in a run: what an optimizer holds depends on more than its type, such as the sizes of its layers
     used = "default" if optimizer is None else settings.run
-    key = (used, certify, type(problem.f), type(problem.r), shapes, problem.n, problem.dtype, device)
+    kinds = type(problem.f), type(getattr(problem.f, "A", None)), type(problem.r)
+    key = (used, certify, *kinds, shapes, problem.n, problem.dtype, device)
     if key not in _needed:
         if len(_needed) >= MOST_KEPT:
             _needed.clear()

@@ -13,7 +13,7 @@ from sureprox.optimizers.black_box import unused_step_size
 from sureprox.optimizers.learned import LearnedOptimizer
 from sureprox.problems import Problem
 from sureprox.problems.forms import Loss, dense, loss_of
-from sureprox.problems.linear import LinearMap
+from sureprox.problems.operators.dense import Dense
 from sureprox.problems.separable import soft_threshold
 
 
@@ -69,11 +69,11 @@ class AdaLISTA(LearnedOptimizer[State]):
         shrunk = soft_threshold(moved, self.thresholds[layer].to(dtype))
         return replace(state, x=problem.uncentred(shrunk), k=state.k + 1)
 
-    def _data(self, problem: Problem) -> tuple[LinearMap, Tensor]:
+    def _data(self, problem: Problem) -> tuple[Dense, Tensor]:
         """A and b."""
         squares = loss_of(problem) is Loss.SQUARES
         A, b = dense(problem) if squares else (None, None)
         if A is None or b is None or A.shape[-2] != self.m:
             got = type(problem.f).__name__ + ("" if A is None else f" with {A.shape[-2]} rows")
             raise InputError(f"this AdaLISTA solves LASSO with {self.m} rows, got {got}; build AdaLISTA(m) to fit")
-        return LinearMap(A), b
+        return Dense.of(A), b

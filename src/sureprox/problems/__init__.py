@@ -5,7 +5,7 @@ Families of random problems and real data (`sureprox.sources`) are found here to
 
 from typing import Any
 
-from sureprox.problems import losses, penalties
+from sureprox.problems import losses, operators, penalties
 from sureprox.problems.losses import Huber, LeastSquares, Logistic, Poisson, Quantile, Softmax, SquaredHinge
 from sureprox.problems.penalties import (
     L1,
@@ -49,6 +49,7 @@ __all__ = [
     "lasso",
     "logistic",
     "losses",
+    "operators",
     "penalties",
 ]
 

@@ -38,7 +38,8 @@ class BatchData(ABC):  # noqa: B024  its subclasses have the abstract methods
         names = self.batched
         if names is None:
             return False
-        return "batched" in vars(type(self)) or all(name in names for name in self._tensors())
+        known = "batched" in vars(type(self)) or all(name in names for name in self._tensors())
+        return known and all(part.selectable for part in self._parts().values())
 
     @classmethod
     def trusted(cls, **fields: Any) -> Self:
@@ -52,31 +53,54 @@ class BatchData(ABC):  # noqa: B024  its subclasses have the abstract methods
 
         Complex tensors become those of this precision; whole numbers and booleans keep their type.
         """
-        return self._map(lambda name, value: value.to(device=device, dtype=converted(value.dtype, dtype)))
+        return self._map(
+            lambda name, value: value.to(device=device, dtype=converted(value.dtype, dtype)),
+            lambda name, part: part.to(device, dtype),
+        )
 
     def select(self, index: Tensor) -> Self:
         """Only the instances in `index`."""
         if not self.selectable:
             kind = type(self).__name__
             raise InputError(f"{kind} cannot be cut; name its per-instance tensors, for example batched = ('A', 'b')")
-        return self._map(lambda name, value: value[index] if self._is_cut(name, value) else value)
+        return self._map(
+            lambda name, value: value[index] if self._is_cut(name, value) else value,
+            lambda name, part: part.select(index),
+        )
 
     def _is_cut(self, name: str, value: Tensor) -> bool:
         """Whether the first dimension of this attribute is the batch."""
         return name in (self.batched or ()) and value.ndim > 0
 
-    def _map(self, change: Callable[[str, Tensor], Tensor]) -> Self:
+    def _map(
+        self,
+        change: Callable[[str, Tensor], Tensor],
+        change_part: Callable[[str, "BatchData"], "BatchData"] = lambda name, part: part,
+    ) -> Self:
+        """A copy with `change` of every tensor, and `change_part` of every part that holds tensors of its own."""
         clone = copy.copy(self)
         for name, value in self._tensors().items():
             setattr(clone, name, change(name, value))
+        for name, part in self._parts().items():
+            setattr(clone, name, change_part(name, part))
         return clone
 
     def _tensors(self) -> dict[str, Tensor]:
         return {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
 
+    def _parts(self) -> dict[str, "BatchData"]:
+        """Attributes that hold tensors in turn: operators."""
+        return {name: value for name, value in vars(self).items() if isinstance(value, BatchData)}
+
+    def tensors(self) -> list[Tensor]:
+        """All tensors, those of operators too, in a fixed order."""
+        own = [value for value in vars(self).values() if isinstance(value, Tensor)]
+        return own + [value for part in self._parts().values() for value in part.tensors()]
+
     @property
     def requires_grad(self) -> bool:
-        return any(value.requires_grad for value in self._tensors().values())
+        own = any(value.requires_grad for value in self._tensors().values())
+        return own or any(part.requires_grad for part in self._parts().values())
 
 
 def converted(kind: torch.dtype, wanted: torch.dtype | None) -> torch.dtype | None:

@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
 
 from sureprox.base.errors import InputError
+from sureprox.problems.operators.base import Operator
 
 FLOATS = (torch.float32, torch.float64)
 _trusted = WeakIdKeyDictionary()  # the version of each tensor at which it was found to be fine
@@ -33,11 +34,15 @@ def as_tensor(name: str, value: Any, like: Tensor | None = None) -> Tensor:
         ) from error
     if tensor.layout is not torch.strided:
         raise InputError(f"{name} has layout {tensor.layout}; pass a dense tensor, for example {name}.to_dense()")
+    require_float(name, tensor)
+    return tensor
+
+
+def require_float(name: str, tensor: Tensor) -> None:
     if tensor.dtype not in FLOATS:
         raise InputError(
             f"{name} has dtype {tensor.dtype}; pass float32 or float64, for example {name}.to(torch.float64)"
         )
-    return tensor
 
 
 def numbers(name: str, value: Any, dtype: torch.dtype, device: torch.device | None = None) -> Tensor:
@@ -98,8 +103,20 @@ def require_finite(name: str, tensor: Tensor) -> None:
         )
 
 
-def matrix(A: Any) -> Tensor:
-    """A of shape (B, m, n), or (m, n) for one matrix shared by the batch."""
+def matrix(A: Any) -> Tensor | Operator:
+    """A of shape (B, m, n), or (m, n) for one matrix shared by the batch: a dense tensor, or an operator.
+
+    Dense arrays become tensors, sparse tensors and matrices a `Sparse`; a `Dense` is the tensor that it holds.
+    """
+    from sureprox.problems.operators.dense import Dense  # these check their own input by this module
+    from sureprox.problems.operators.sparse import Sparse, is_sparse
+
+    if isinstance(A, Dense) and A.copies == 1:
+        return A.A
+    if isinstance(A, Operator):
+        return A
+    if is_sparse(A):
+        return Sparse(A)
     tensor = as_tensor("A", A)
     if tensor.ndim not in (2, 3):
         raise InputError(
@@ -111,25 +128,42 @@ def matrix(A: Any) -> Tensor:
     return tensor
 
 
-def rows(name: str, value: Any, A: Tensor) -> Tensor:
+def operator(A: Any) -> Operator:
+    """`matrix` as an operator."""
+    from sureprox.problems.operators.dense import Dense
+
+    checked = matrix(A)
+    return checked if isinstance(checked, Operator) else Dense.of(checked)
+
+
+def _kind(A: Tensor | Operator) -> tuple[Tensor | None, int | None]:
+    """A tensor like those of A, and the number of its instances; None for any."""
+    if isinstance(A, Tensor):
+        return A, A.shape[0] if A.ndim == 3 else None
+    return A.like, A.batch
+
+
+def rows(name: str, value: Any, A: Tensor | Operator) -> Tensor:
     """The right-hand side (B, m); (m,) is the same right-hand side for every instance."""
-    tensor = as_tensor(name, value, like=A)
-    require_same_kind(name, tensor, "A", A)
+    like, batch = _kind(A)
+    tensor = as_tensor(name, value, like=like)
+    if like is not None:
+        require_same_kind(name, tensor, "A", like)
     m = A.shape[-2]
-    wanted = f"({A.shape[0]}, {m})" if A.ndim == 3 else f"(B, {m}) or ({m},)"
+    wanted = f"(B, {m}) or ({m},)" if batch is None else f"({batch}, {m})"
     if tensor.ndim not in (1, 2) or tensor.shape[-1] != m:
         raise InputError(f"{name} has shape {tuple(tensor.shape)}; A of shape {tuple(A.shape)} needs {wanted}")
     if tensor.ndim == 1:
-        tensor = tensor.unsqueeze(0).expand(A.shape[0] if A.ndim == 3 else 1, m)
+        tensor = tensor.unsqueeze(0).expand(batch or 1, m)
     if tensor.shape[0] == 0:
         raise InputError(f"{name} has shape {tuple(tensor.shape)}: the batch is empty; pass at least one instance")
-    if A.ndim == 3 and tensor.shape[0] != A.shape[0]:
+    if batch is not None and tensor.shape[0] != batch:
         raise InputError(f"{name} has shape {tuple(tensor.shape)}; A of shape {tuple(A.shape)} needs {wanted}")
     require_finite(name, tensor)
     return tensor
 
 
-def labels(y: Any, A: Tensor) -> Tensor:
+def labels(y: Any, A: Tensor | Operator) -> Tensor:
     """Labels in {0, 1}; integer and boolean labels are taken as they are meant."""
     tensor = _whole_numbers(y, A)
     wrong = (tensor != 0) & (tensor != 1)
@@ -139,7 +173,7 @@ def labels(y: Any, A: Tensor) -> Tensor:
     return tensor
 
 
-def counts(y: Any, A: Tensor) -> Tensor:
+def counts(y: Any, A: Tensor | Operator) -> Tensor:
     """Counts >= 0; integers are taken as they are meant, and so are averages of counts."""
     tensor = _whole_numbers(y, A)
     if bool((tensor < 0).any()):
@@ -147,7 +181,7 @@ def counts(y: Any, A: Tensor) -> Tensor:
     return tensor
 
 
-def classes(y: Any, count: int | None, A: Tensor) -> tuple[Tensor, int]:
+def classes(y: Any, count: int | None, A: Tensor | Operator) -> tuple[Tensor, int]:
     """Labels in 0, ..., k - 1, and k: `count`, or the largest label plus one."""
     tensor = _whole_numbers(y, A)
     wrong = (tensor < 0) | (tensor != tensor.round())
@@ -164,15 +198,16 @@ def classes(y: Any, count: int | None, A: Tensor) -> tuple[Tensor, int]:
     return tensor, count
 
 
-def _whole_numbers(y: Any, A: Tensor) -> Tensor:
+def _whole_numbers(y: Any, A: Tensor | Operator) -> Tensor:
     """y as floats (B, m); integers and booleans are converted."""
     require_unmasked("y", y)
+    like = _kind(A)[0]
     if isinstance(y, np.ndarray) and y.dtype.kind in "biu":
-        y = torch.from_numpy(y.astype(np.int64)).to(A.device)
+        y = torch.from_numpy(y.astype(np.int64)).to(None if like is None else like.device)
     if isinstance(y, list | tuple):
-        y = as_tensor("y", y, like=A)
+        y = as_tensor("y", y, like=like)
     if isinstance(y, Tensor) and not y.is_floating_point() and not y.is_complex():
-        y = y.to(A.dtype)
+        y = y.to(torch.get_default_dtype() if like is None else like.dtype)
     return rows("y", y, A)
 
 
@@ -201,7 +236,7 @@ def weight(lam: Any, batch: int, like: Tensor) -> Tensor:
     return tensor
 
 
-def row_weights(weights: Any, like: Tensor, A: Tensor) -> Tensor:
+def row_weights(weights: Any, like: Tensor, A: Tensor | Operator) -> Tensor:
     """Weights >= 0 of the rows of A, as (B, m): `like` is the right-hand side (B, m)."""
     tensor = rows("weights", weights, A)
     _require_batch("weights", tensor, like)
@@ -212,7 +247,7 @@ def row_weights(weights: Any, like: Tensor, A: Tensor) -> Tensor:
     return tensor.expand_as(like)
 
 
-def offset(value: Any, like: Tensor, A: Tensor) -> Tensor:
+def offset(value: Any, like: Tensor, A: Tensor | Operator) -> Tensor:
     """What is added to A x, as (B, m): `like` is the right-hand side (B, m)."""
     tensor = rows("offset", value, A)
     _require_batch("offset", tensor, like)

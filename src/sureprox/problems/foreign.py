@@ -11,6 +11,7 @@ from torch import Tensor
 from sureprox.base.errors import InputError
 from sureprox.base.types import Scalars, Steps, Vectors
 from sureprox.problems.batch import BatchData
+from sureprox.problems.operators.base import Operator
 from sureprox.problems.penalties import Penalty
 from sureprox.problems.smooth import Smooth
 
@@ -21,16 +22,26 @@ class Foreign(BatchData):
     def __init__(self, inner: Any) -> None:
         self.inner = inner
 
-    def _map(self, change: Callable[[str, Tensor], Tensor]) -> Self:
+    def _map(
+        self,
+        change: Callable[[str, Tensor], Tensor],
+        change_part: Callable[[str, BatchData], BatchData] = lambda name, part: part,
+    ) -> Self:
         clone = copy.copy(self)
         clone.inner = copy.copy(self.inner)
         for name, value in self._tensors().items():
             setattr(clone.inner, name, change(name, value))
+        for name, part in self._parts().items():
+            setattr(clone.inner, name, change_part(name, part))
         return clone
 
     def _tensors(self) -> dict[str, Tensor]:
         held = getattr(self.inner, "__dict__", {})
         return {name: value for name, value in held.items() if isinstance(value, Tensor)}
+
+    def _parts(self) -> dict[str, BatchData]:
+        held = getattr(self.inner, "__dict__", {})
+        return {name: value for name, value in held.items() if isinstance(value, BatchData)}
 
 
 class ForeignSmooth(Foreign, Smooth):
@@ -121,6 +132,6 @@ def _width(inner: Any) -> int:
         return n
     if not isinstance(inner, Smooth) and isinstance(getattr(inner, "shape", None), tuple):
         return int(inner.shape[-1])
-    if isinstance(matrix, Tensor) and matrix.ndim >= 2:
+    if isinstance(matrix, Operator) or (isinstance(matrix, Tensor) and matrix.ndim >= 2):
         return matrix.shape[-1]
     raise InputError(f"{type(inner).__name__} does not say how many coordinates it has; give it an attribute n")

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from sureprox.problems.blocks import BLOCKS
 from sureprox.problems.losses import LeastSquares, Logistic
+from sureprox.problems.operators import Operator
 from sureprox.problems.problem import Problem
 from sureprox.problems.separable import L1, Separable, is_separable
 from sureprox.problems.smooth import LinearModel
@@ -49,7 +50,7 @@ class Form:
     contiguous: bool  # A lies in one piece, on a GPU at a multiple of 16 bytes
     weighted: bool  # rows of the loss have weights
     shifted: bool
-    m: int  # rows of A; 0 where there is none
+    m: int  # rows of A; 0 where there is none, or no dense one
     n: int
     dtype: torch.dtype
     device: torch.device
@@ -67,13 +68,20 @@ class Form:
 
 
 def loss_of(problem: Problem) -> Loss:
-    """Of f alone, whatever the problem makes of it."""
+    """Of f alone, whatever the problem makes of it; only with a dense A, which all that asks for a loss reads."""
     f = problem.f
+    if not isinstance(f, LinearModel) or not isinstance(f.A, Tensor):
+        return Loss.OWN
     if type(f) is LeastSquares and f.root is not None:
         return Loss.WEIGHTED_SQUARES
     if type(f) is Logistic and f.offset is not None:
         return Loss.OWN
     return LOSSES.get(type(f), Loss.OWN)
+
+
+def has_dense(problem: Problem) -> bool:
+    """Whether no operator takes the place of A."""
+    return not isinstance(getattr(problem.f, "A", None), Operator)
 
 
 def shape_of(problem: Problem) -> Shape:
@@ -91,7 +99,7 @@ def shape_of(problem: Problem) -> Shape:
 def form_of(problem: Problem) -> Form:
     f = problem.f
     plain = type(problem) is Problem and getattr(f, "copies", 1) == 1
-    A = f.A if plain and isinstance(f, LinearModel) else None
+    A = f.A if plain and isinstance(f, LinearModel) and isinstance(f.A, Tensor) else None
     return Form(
         loss=loss_of(problem) if plain else Loss.OWN,
         penalty=shape_of(problem) if plain else Shape.OWN,
@@ -118,6 +126,7 @@ def dense(problem: Problem) -> Dense:
     """Of a problem whose form says that it has them."""
     f = problem.f
     assert isinstance(f, LeastSquares | Logistic)
+    assert isinstance(f.A, Tensor)
     return Dense(f.A, f.b if isinstance(f, LeastSquares) else f.y)
 
 
@@ -129,7 +138,7 @@ def curvature_of(problem: Problem) -> float | None:
 def repeated(problem: Problem, count: int) -> Problem | None:
     """One instance of a linear model with an L1 penalty as a batch of equal ones that share its matrix."""
     f = problem.f
-    if not isinstance(f, LinearModel) or shape_of(problem) is not Shape.L1:
+    if not isinstance(f, LinearModel) or not isinstance(f.A, Tensor) or shape_of(problem) is not Shape.L1:
         return None
     shared = f._map(lambda name, value: value.reshape(value.shape[-2:]) if name == "A" else value)
     return Problem(shared.repeated(count), L1.made(lam_of(problem).reshape(-1)[:1].expand(count)))

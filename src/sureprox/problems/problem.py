@@ -193,7 +193,7 @@ class Problem:
 
     def tensors(self) -> list[Tensor]:
         """All tensors the problem is made of, in a fixed order."""
-        held = [value for part in (self.f, self.r) for value in vars(part).values() if isinstance(value, Tensor)]
+        held = [*self.f.tensors(), *self.r.tensors()]
         return held if self.shift is None else [*held, self.shift]
 
     @property
@@ -237,7 +237,7 @@ def lasso(A: Any, b: Any, lam: Any) -> Problem:
     are a regularisation path as one batch.
     """
     f = _spread(LeastSquares(A, b), lam)
-    return Problem(f, L1(checks.weight(lam, f.shape[0], f.A)))
+    return Problem(f, L1(checks.weight(lam, f.shape[0], f.like)))
 
 
 def logistic(A: Any, y: Any, lam: Any, curvature: float = 0.25) -> Problem:
@@ -246,12 +246,12 @@ def logistic(A: Any, y: Any, lam: Any, curvature: float = 0.25) -> Problem:
     Shapes as in `lasso`. `curvature=1.0` gives the paper's L, four times larger than needed.
     """
     f = _spread(Logistic(A, y, curvature), lam)
-    return Problem(f, L1(checks.weight(lam, f.shape[0], f.A)))
+    return Problem(f, L1(checks.weight(lam, f.shape[0], f.like)))
 
 
 def _spread(f: M, lam: Any) -> M:
     """f with its single right-hand side repeated for every value of lam, where A is shared; else f as it is."""
     count = len(lam) if isinstance(lam, Tensor | np.ndarray | list | tuple) and np.ndim(lam) == 1 else 1
-    if f.A.ndim == 2 and f.shape[0] == 1 and count > 1:
+    if f.map.shared and f.shape[0] == 1 and count > 1:
         return f.repeated(count)
     return f

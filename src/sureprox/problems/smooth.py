@@ -11,8 +11,9 @@ from torch import Tensor
 from sureprox.base.errors import InputError
 from sureprox.base.types import Rows, Scalars, Vectors
 from sureprox.problems.batch import BatchData, defined_at, repeated_rows
-from sureprox.problems.linear import Largest, LinearMap
-from sureprox.problems.spectrum import largest_eigenvalue
+from sureprox.problems.operators.base import Operator
+from sureprox.problems.operators.dense import Dense
+from sureprox.problems.spectrum import Largest, largest_eigenvalue
 
 
 class Smooth(BatchData):
@@ -84,19 +85,21 @@ class HasSmoothDual(Protocol):
 class LinearModel(Smooth):
     """f(x) = phi(A x), one A per instance (B, m, n) or one for all (m, n); everything is a function of z = inner(x).
 
+    A is a tensor or an operator; `map` is the operator in either case.
     inner must be affine, so that the images of x and y give that of (1 + c) x - c y.
     """
 
-    A: Tensor
+    A: Tensor | Operator
     copies: int = 1  # points per instance, see `stacked`
 
     @property
     def like(self) -> Tensor:
-        return self.A
+        return self.A if isinstance(self.A, Tensor) else super().like
 
     @property
-    def map(self) -> LinearMap:
-        return LinearMap(self.A, self.copies)
+    def map(self) -> Operator:
+        """A, for `copies` points per instance."""
+        return Dense.of(self.A, self.copies) if isinstance(self.A, Tensor) else self.A.at(self.like)
 
     @property
     def m(self) -> int:
@@ -135,7 +138,10 @@ class LinearModel(Smooth):
 
     def stacked(self, copies: int) -> Self:
         """The same functions for `copies` points per instance, rows i * copies + j, at one read of A."""
-        clone = self._map(lambda name, value: value if name == "A" else repeated_rows(value, copies))
+        clone = self._map(
+            lambda name, value: value if name == "A" else repeated_rows(value, copies),
+            lambda name, part: part.stacked(copies) if isinstance(part, Operator) else part,
+        )
         clone.copies = copies
         return clone
 

@@ -6,6 +6,8 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
+Largest = Callable[[Tensor], Tensor]  # the largest eigenvalue of A'A for every A of a stack (B, m, n)
+
 KRYLOV_STEPS = 16
 KRYLOV_BLOCK = 4
 SAFETY = 1.01

@@ -7,9 +7,12 @@ from torch import Tensor
 
 from sureprox.base.types import Rows, Scalars, Vectors
 from sureprox.problems import checks
-from sureprox.problems.linear import Largest, LinearMap
+from sureprox.problems.batch import repeated_rows
 from sureprox.problems.losses import Quadratic
-from sureprox.problems.spectrum import largest_eigenvalue
+from sureprox.problems.operators.base import Operator
+from sureprox.problems.operators.combined import Compose
+from sureprox.problems.operators.dense import Dense
+from sureprox.problems.spectrum import Largest, largest_eigenvalue
 
 
 class WeightedLeastSquares(Quadratic):
@@ -28,7 +31,7 @@ class WeightedLeastSquares(Quadratic):
         self.A = checks.matrix(A)
         right = checks.rows("b", b, self.A)
         given = checks.rows("weights", weights, self.A)
-        if right.shape[0] == 1 and self.A.ndim == 2:
+        if right.shape[0] == 1 and self.map.shared:
             right = right.expand_as(given)
         self.root = checks.row_weights(given, right, self.A).sqrt()
         self.intercept = intercept
@@ -65,9 +68,10 @@ class WeightedLeastSquares(Quadratic):
         return self.map.adjoint(self.root * z)
 
     def lipschitz(self, exact: bool = False, largest: Largest = largest_eigenvalue) -> Scalars:
-        """lambda_max of (P D A)'(P D A). Builds P D A for every instance; give `step_size` where that is too much."""
-        columns = self.A.expand(self.shape[0], *self.A.shape[-2:])
-        return LinearMap(self.hessian_root(columns[:, 0], columns)).gram_norm(self.shape[0], exact, largest)
+        """lambda_max of (P D A)'(P D A); of matrices (B, m, n) by P D A, else by products."""
+        if isinstance(self.A, Tensor) and self.A.ndim == 3:
+            return Dense.of(self.hessian_root(self.A[:, 0], self.A)).gram_norm(self.shape[0], exact, largest)
+        return Compose(RowWeights(self.root, self.mean), self.map).gram_norm(self.shape[0], exact)
 
     def hessian_root(self, x: Tensor, columns: Tensor) -> Tensor:
         """R = P D."""
@@ -76,4 +80,38 @@ class WeightedLeastSquares(Quadratic):
 
     def _projected(self, rows: Rows) -> Rows:
         """P rows."""
-        return rows - self.mean * (self.mean * rows).sum(1, keepdim=True)
+        return _without(self.mean, rows)
+
+
+class RowWeights(Operator):
+    """z -> P D z, of `WeightedLeastSquares`."""
+
+    batched = ("root", "mean")
+
+    def __init__(self, root: Tensor, mean: Tensor) -> None:
+        self.root = root
+        self.mean = mean
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.root.shape[1], self.root.shape[1]
+
+    @property
+    def batch(self) -> int | None:
+        return len(self.root) // self.copies
+
+    def forward(self, x: Vectors) -> Rows:
+        return _without(self.mean, self.root * x)
+
+    def adjoint(self, z: Rows) -> Vectors:
+        return self.root * _without(self.mean, z)
+
+    def stacked(self, copies: int) -> Self:
+        clone = self._map(lambda name, value: repeated_rows(value, copies))
+        clone.copies = self.copies * copies
+        return clone
+
+
+def _without(q: Rows, rows: Rows) -> Rows:
+    """(I - q q') rows."""
+    return rows - q * (q * rows).sum(1, keepdim=True)

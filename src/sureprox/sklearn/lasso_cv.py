@@ -11,7 +11,7 @@ from torch import Tensor
 
 from sureprox.base.errors import InputError
 from sureprox.problems import Problem, WeightedL1, WeightedLeastSquares, Zero
-from sureprox.problems.linear import LinearMap
+from sureprox.problems.operators.dense import Dense
 from sureprox.sklearn import linear
 from sureprox.sklearn.compat import dense, validate_data
 from sureprox.sklearn.engine import Array, array, checked, chosen_device, fitted, tensor
@@ -142,7 +142,7 @@ class LassoCV(LinearRegressor):
             check_every=25,
             engine=self.engine,
         )
-        residual = y - LinearMap(made.A).forward(found.x)
+        residual = y - Dense.of(made.A).forward(found.x)
         if self.fit_intercept:
             train = folds.train / folds.train.sum(1, keepdim=True)
             residual = residual - (train[each] * residual).sum(1, keepdim=True)

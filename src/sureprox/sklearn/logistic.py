@@ -158,7 +158,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
 
 def _best_intercept(f: LinearModel, x: Tensor, steps: int = 20) -> Tensor:
     """x with its last coordinate, an intercept, moved to where the gradient vanishes, by Newton steps."""
-    last = f.A[:, -1:].unsqueeze(0)
+    last = f.map.columns(torch.full((1, 1), x.shape[1] - 1, device=x.device))
     for _ in range(steps):
         curvature = f.hessian_root(x, last).square().sum()
         slope = f.grad(x)[0, -1]

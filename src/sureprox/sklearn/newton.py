@@ -61,7 +61,7 @@ def _solved(problem: Problem, x: Tensor, active: Tensor, slope: Tensor, order: T
     f = problem.f
     assert isinstance(f, LinearModel)
     inside = active.gather(1, order)
-    columns = f.A.mT[order].mT if f.A.ndim == 2 else f.A.gather(2, order.unsqueeze(1).expand(-1, f.m, -1))
+    columns = f.map.columns(order)
     root = f.hessian_root(x, columns * inside.unsqueeze(1))
     H = root.mT @ root
     diagonal = H.diagonal(dim1=1, dim2=2)

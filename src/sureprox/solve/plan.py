@@ -29,7 +29,7 @@ from sureprox.optimizers import FISTA, LearnedOptimizer, Optimizer
 from sureprox.optimizers.base import S, stepped
 from sureprox.problems import Problem
 from sureprox.problems.checks import trusted
-from sureprox.problems.forms import Form, Loss, Shape, form_of
+from sureprox.problems.forms import Form, Loss, Shape, form_of, has_dense
 
 MOST_IDLE = 16  # recorded or compiled steps that are kept for the next solve
 MOST_PLANS = 64
@@ -211,6 +211,8 @@ def plan(
         raise InputError("engine is 'compiled' and certify 'cheap', which decides step by step; pass certify=True")
     if differentiable and chosen not in (Engine.AUTO, Engine.PLAIN):
         raise InputError(f"engine is {chosen.value!r}, whose steps carry no gradients; pass differentiable=False")
+    if chosen is Engine.COMPILED and not has_dense(problem):
+        raise InputError("engine is 'compiled', which needs a dense A, and A is an operator; pass engine='auto'")
     simple = Plan(Engine.PLAIN, form_of(problem), optimizer, certify)
     if differentiable or chosen is Engine.PLAIN:
         return simple

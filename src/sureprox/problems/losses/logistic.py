@@ -8,10 +8,9 @@ from torch import Tensor
 from sureprox.base.errors import InputError
 from sureprox.base.types import Rows, Scalars, Vectors
 from sureprox.problems import checks
-from sureprox.problems.linear import Largest
 from sureprox.problems.losses.functions import log1pexp
 from sureprox.problems.losses.pointwise import Pointwise
-from sureprox.problems.spectrum import largest_eigenvalue
+from sureprox.problems.spectrum import Largest, largest_eigenvalue
 
 
 class Logistic(Pointwise):
@@ -131,7 +130,7 @@ class Logistic(Pointwise):
         return self.signs / self.m if self.weights is None else self.signs * self.weights / self.m
 
     def dual_metric(self, z: Rows) -> Rows:
-        return float(self.m) ** 0.5 * self.signs * super().dual_metric(z)
+        return self.signs * super().dual_metric(z) * self.m**0.5
 
     def lipschitz(self, exact: bool = False, largest: Largest = largest_eigenvalue) -> Scalars:
         """curvature * lambda_max(A'A) / m, estimated by Lanczos' method (see `largest_eigenvalue`) or exact."""

@@ -8,10 +8,10 @@ from torch import Tensor
 from sureprox.base.errors import InputError
 from sureprox.base.types import Rows, Scalars, Vectors
 from sureprox.problems import checks
-from sureprox.problems.linear import Blocks, Largest
 from sureprox.problems.losses.functions import exp_above_line, log1pexp, relative_entropy, scale_range
+from sureprox.problems.operators.repeated import Repeated
 from sureprox.problems.smooth import LinearModel
-from sureprox.problems.spectrum import largest_eigenvalue
+from sureprox.problems.spectrum import Largest, largest_eigenvalue
 
 
 class Softmax(LinearModel):
@@ -62,8 +62,8 @@ class Softmax(LinearModel):
         return self.classes * super().m
 
     @property
-    def map(self) -> Blocks:
-        return Blocks(self.A, self.copies, self.classes)
+    def map(self) -> Repeated:
+        return Repeated(super().map, self.classes)
 
     def inner(self, x: Vectors) -> Rows:
         z = self.map.forward(x)
@@ -117,7 +117,7 @@ class Softmax(LinearModel):
     def lipschitz(self, exact: bool = False, largest: Largest = largest_eigenvalue) -> Scalars:
         """lambda_max(A' diag(w) A)/2: no covariance of an indicator has an eigenvalue above 1/2."""
         root = None if self.weights is None else self.weights.sqrt()
-        return 0.5 * self._gram_norm(root, exact, largest)
+        return 0.5 * self.map.operator.gram_norm(self.shape[0], exact, largest, root)
 
     def hessian_root(self, x: Vectors, columns: Tensor) -> Tensor:
         """R = diag(sqrt(w)) (I - q q') diag(q) for each row, q = sqrt(p)."""

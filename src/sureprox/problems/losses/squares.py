@@ -8,10 +8,9 @@ from torch import Tensor
 
 from sureprox.base.types import Rows, Scalars, Vectors
 from sureprox.problems import checks
-from sureprox.problems.linear import Largest
 from sureprox.problems.losses.functions import tiny
 from sureprox.problems.smooth import LinearModel
-from sureprox.problems.spectrum import largest_eigenvalue
+from sureprox.problems.spectrum import Largest, largest_eigenvalue
 
 
 class Quadratic(LinearModel):
