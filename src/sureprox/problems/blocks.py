@@ -93,9 +93,10 @@ class Groups(Penalty):
         """(n,) bool: the coordinate is in a group."""
         return self.groups != NONE
 
-    def loose(self, x: Vectors) -> Tensor:
-        """(B, n) bool: coordinates without any penalty."""
-        return (self.spread(self.size.expand(len(x), -1), 0.0) == 0) & (self.floor_slope(x) == 0)
+    def loose(self, x: Vectors) -> tuple[Tensor, Tensor]:
+        """(up, down), (B, n) bool: coordinates without any penalty."""
+        free = (self.spread(self.size.expand(len(x), -1), 0.0) == 0) & (self.floor_slope(x) == 0)
+        return free, free
 
     def floor_slope(self, x: Vectors) -> Vectors:
         """l1 of a penalty that has one."""
@@ -290,8 +291,9 @@ class GroupBall(Groups):
     def least_slope(self, x: Vectors) -> Vectors:
         return torch.zeros_like(x)
 
-    def loose(self, x: Vectors) -> Tensor:
-        return ~self.grouped.expand_as(x)
+    def loose(self, x: Vectors) -> tuple[Tensor, Tensor]:
+        free = ~self.grouped.expand_as(x)
+        return free, free
 
     def dual_range(self, g: Vectors) -> tuple[Scalars, Scalars]:
         """All s: a ball bounds every direction. Coordinates outside of the balls allow none but s = 0."""

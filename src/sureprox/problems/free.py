@@ -1,4 +1,4 @@
-"""The duality gap where r leaves coordinates free: the dual point is corrected, then scaled."""
+"""The duality gap where r leaves coordinates loose: the dual point is corrected, then scaled."""
 
 import torch
 from torch import Tensor
@@ -6,8 +6,11 @@ from torch import Tensor
 from sureprox.base.types import Rows, Scalars, Vectors
 from sureprox.problems.losses import Pointwise, Quadratic, Softmax
 from sureprox.problems.losses.functions import clip, scale_range
+from sureprox.problems.penalty import HasLooseCoordinates, HasPenaltyDual
 from sureprox.problems.problem import Problem
 
+LARGEST = 2**24  # entries of the columns whose SVD can be afforded for an instance
+TRIES = 4  # sets E
 CHUNK = 2**22  # entries of gathered columns held at a time
 ROUNDING = 1e-9  # of its terms: a sum of this size is what rounding has left of zero
 
@@ -15,50 +18,130 @@ Loss = Quadratic | Pointwise | Softmax
 
 
 def has_free_gap(problem: Problem) -> bool:
-    """Whether `free_gap` knows the conjugate of f: the losses of this package, and r of it too."""
-    return problem.has_duality_gap and isinstance(problem.f, Loss)
+    """Whether `free_gap` applies: to losses of this package, where r* is known, too.
+
+    With more loose coordinates than an SVD of their columns can be afforded for, only where a translation is found.
+    """
+    if not problem.has_duality_gap or not isinstance(problem.f, Loss):
+        return False
+    up, down = _loose(problem)
+    if int((up | down).sum(1).max()) * problem.f.m <= LARGEST:
+        return True
+    return not bool((up & down).any()) and bool(_slopes_of_translation(problem, up, down)[1].all())
 
 
 @torch.no_grad()
 def free_gap(problem: Problem, x: Vectors) -> Scalars:
-    """(B,) an upper bound on F(x) - F*, in float64 and up to rounding, finite where r leaves coordinates free.
+    """(B,) an upper bound on F(x) - F*, in float64 and up to rounding, where r leaves coordinates loose.
 
-    With f(x) = phi(A x) a dual point theta must have A_E' theta = 0, E being the coordinates with r_j = 0, and
-    u = grad phi(A x) misses that by the gradient on E. So the point is s v, v = u after a Newton step on E, seen from
-    the dual side, and s as in `Problem.certificate`. Where there is no such v, as where all rows of a Huber loss are
-    outliers, or the conjugate is not finite at it, the bound is F(x) itself: no f here is negative.
+    A coordinate without cost and bounds, such as an intercept, allows only dual points theta with A_j' theta = 0; one
+    without cost and with a lower bound of zero, as in nonnegative least squares, only A_j' theta >= 0. The dual point
+    u = grad phi(A x) misses both, and scaling it is no help. So it is corrected first, in two ways.
+
+    A Newton step on E, seen from the dual side: v with A_E'v = 0, E being the free coordinates, those with bounds that
+    x is inside of, and those where the sign of A_j'v is wrong, which is repeated a few times.
+    A translation v = u + c t, t_i the sign of the weight of row i: where all A_j't have the sign that A_j'v should
+    have, as for A >= 0, some c is enough.
+
+    Then s v is as in `Problem.certificate`. Where there is no such v, as where all rows of a Huber loss are outliers,
+    or the conjugate is not finite at it, the bound is F(x) itself: no f here is negative.
 
     What rounding leaves of A_E'v counts as if x*_E were as large as x_E.
     """
     f = problem.f
     assert isinstance(f, Loss)
-    low, high = problem.r.subdiff(torch.zeros_like(x))
+    up, down = _loose(problem)
+    size = int((up | down).sum(1).max())
+    y = problem.centred(x)
+    found = [f.value(y) + problem.r.value(y)]
+    if size * f.m <= LARGEST:
+        parts = torch.arange(len(x), device=x.device).split(max(1, CHUNK // (max(1, size) * f.m)))
+        found.append(torch.cat([_projected(problem.select(p), y[p], up[p], down[p]) for p in parts]))
+    if not bool((up & down).any()):
+        found.append(_translated(problem, y, up, down))
+    return torch.stack(found).nan_to_num(nan=torch.inf).amin(0)
+
+
+def _loose(problem: Problem) -> tuple[Tensor, Tensor]:
+    """Of the penalty; one that does not say it has free coordinates at most."""
+    zero = torch.zeros(problem.batch, problem.n, dtype=problem.dtype, device=problem.device)
+    if isinstance(problem.r, HasLooseCoordinates):
+        return problem.r.loose(zero)
+    low, high = problem.r.subdiff(zero)
     free = (low == 0) & (high == 0)
-    size = max(1, int(free.sum(1).max()))
-    parts = torch.arange(len(x), device=x.device).split(max(1, CHUNK // (size * f.m)))
-    return torch.cat([_part(problem.select(part), problem.centred(x)[part], free[part], size) for part in parts])
+    return free, free
 
 
-def _part(problem: Problem, y: Vectors, free: Tensor, size: int) -> Scalars:
+def _projected(problem: Problem, y: Vectors, up: Tensor, down: Tensor) -> Scalars:
+    """The gap with A_E'v = 0."""
+    f, free = problem.f, up & down
+    assert isinstance(f, Loss)
+    z, gradient = f.inner(y), f.grad(y)
+    inside = problem.r.distance(y, gradient) == gradient.abs()  # its subdifferential is {0}: y is off the bound
+    E = free | ((up | down) & inside)
+    for _ in range(TRIES):
+        E = E | (up & (gradient < 0)) | (down & (gradient > 0))
+        size = max(1, int(E.sum(1).max()))
+        order = E.to(torch.uint8).argsort(dim=1, descending=True, stable=True)[:, :size]
+        held = E.gather(1, order)
+        columns = f.map.columns(order) * held.unsqueeze(1)
+        v = _corrected(f, y, z, columns, order)
+        gradient = torch.where(E, 0.0, f.dual_grad(v))
+        if not bool(((up & (gradient < 0)) | (down & (gradient > 0))).any()):
+            break
+    missed = torch.where(held, f.dual_grad(v).gather(1, order), 0.0)
+    terms = (columns.abs() * (f.row_factors * v).abs().unsqueeze(2)).sum(1)
+    exists = (missed.abs() <= ROUNDING * terms).all(1)
+    left = (missed * y.gather(1, order)).abs().sum(1)
+    return torch.where(exists, _gap_at(problem, y, z, v, gradient, left), torch.inf)
+
+
+def _translated(problem: Problem, y: Vectors, up: Tensor, down: Tensor) -> Scalars:
+    """The gap with v = u + c t, infinite where t does not have the signs it takes."""
+    f = problem.f
+    assert isinstance(f, Loss)
+    slopes, right = _slopes_of_translation(problem, up, down)
+    z, g = f.inner(y), f.grad(y)
+    wrong = (up & (g < 0)) | (down & (g > 0))
+    c = torch.where(wrong & (slopes != 0), -g / slopes, 0.0).amax(1)
+    v = f.slopes(z) + c.unsqueeze(1) * _translation(f, z)
+    gradient = f.dual_grad(v)
+    rounding = (up & (gradient < 0)) | (down & (gradient > 0))
+    left = (torch.where(rounding, gradient, 0.0) * y).abs().sum(1)
+    gap = _gap_at(problem, y, z, v, torch.where(rounding, 0.0, gradient), left)
+    return torch.where(right, gap, torch.inf)
+
+
+def _slopes_of_translation(problem: Problem, up: Tensor, down: Tensor) -> tuple[Vectors, Tensor]:
+    """A't (B, n), and (B,) whether it is positive for coordinates loose upwards, and negative for those downwards."""
+    f = problem.f
+    assert isinstance(f, Loss)
+    slopes = f.dual_grad(_translation(f, torch.zeros(problem.batch, f.m, dtype=problem.dtype, device=problem.device)))
+    return slopes, ((~up | (slopes > 0)) & (~down | (slopes < 0))).all(1)
+
+
+def _translation(f: Loss, like: Rows) -> Rows:
+    """t: ones, with the signs that the rows have in A'(c t), c = `row_factors`."""
+    return torch.sign(torch.as_tensor(f.row_factors, dtype=like.dtype, device=like.device)).expand_as(like)
+
+
+def _gap_at(problem: Problem, y: Vectors, z: Rows, v: Rows, gradient: Vectors, left: Scalars) -> Scalars:
+    """The gap with the best s v, A'v = `gradient` but for `left`, the rounding error in <A'v, x>."""
     f, r = problem.f, problem.r
     assert isinstance(f, Loss)
-    order = free.to(torch.uint8).argsort(dim=1, descending=True, stable=True)[:, :size]
-    inside = free.gather(1, order)
-    columns = f.map.columns(order) * inside.unsqueeze(1)
-    z, ends = f.inner(y), f.dual_domain
-    v = _corrected(f, y, z, columns, order)
-    gradient = f.dual_grad(v)
-    missed = torch.where(inside, gradient.gather(1, order).abs(), 0.0)
-    terms = (columns.abs() * (f.row_factors * v).abs().unsqueeze(2)).sum(1)
-    exists = (missed <= ROUNDING * terms).all(1)
-    penalised = torch.where(free, 0.0, gradient)
-    bound, domain = r.dual_range(penalised), scale_range(v, *ends)  # type: ignore[attr-defined]
-    scale = f.best_scale(v, torch.maximum(bound[0], domain[0]), torch.minimum(bound[1], domain[1]))
-    rest = r.fenchel_young(y, penalised, scale)  # type: ignore[attr-defined]
-    left = (torch.where(free, gradient, 0.0) * y).abs().sum(1) * scale.abs()
-    gap = f.total(f.divergence(z, clip(scale.unsqueeze(1) * v, *ends))) + rest + left
-    value = f.value_at(z) + r.value(y)
-    return torch.where(exists & torch.isfinite(gap), torch.minimum(gap, value), value)
+    assert isinstance(r, HasPenaltyDual)
+    ends = f.dual_domain
+    low, high = scale_range(v, *ends)
+
+    def best(least: Scalars, most: Scalars) -> Scalars:
+        return f.best_scale(v, torch.maximum(least, low), torch.minimum(most, high))
+
+    gaps = []
+    for scale in r.dual_scales(gradient, best):
+        s = torch.minimum(torch.maximum(scale, low), high)
+        divergence = f.total(f.divergence(z, clip(s.unsqueeze(1) * v, *ends)))
+        gaps.append(divergence + r.fenchel_young(y, gradient, s) + left * s.abs())
+    return torch.stack(gaps).amin(0)
 
 
 def _corrected(f: Loss, y: Vectors, z: Rows, columns: Tensor, order: Tensor) -> Rows:

@@ -116,8 +116,8 @@ class HasPenaltyDual(Protocol):
 
 @runtime_checkable
 class HasLooseCoordinates(Protocol):
-    """A penalty that leaves some coordinates without cost on an unbounded side."""
+    """A penalty that says which coordinates it leaves without cost on an unbounded side."""
 
-    def loose(self, x: Vectors) -> Tensor:
-        """(B, n) bool: r_j*(p) is infinite for p on one side of 0, however small, so that scaling -g may not help."""
+    def loose(self, x: Vectors) -> tuple[Tensor, Tensor]:
+        """(up, down), (B, n) bool: r_j*(p) is infinite for all p > 0, or all p < 0, so that scaling p is no help."""
         ...

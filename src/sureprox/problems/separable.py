@@ -105,13 +105,13 @@ class Separable(Penalty):
             return super().least_slope(x)
         return torch.zeros_like(x) if self.l1 is None else column(self.l1).expand_as(x)
 
-    def loose(self, x: Vectors) -> Tensor:
-        """(B, n) bool: l1 = l2 = 0, and a side without a bound."""
-        open_side = self._is_open(self.low, x) | self._is_open(self.high, x)
+    def loose(self, x: Vectors) -> tuple[Tensor, Tensor]:
+        """(up, down), (B, n) bool: l1 = l2 = 0, and there is no upper, or no lower, bound."""
+        up, down = self._is_open(self.high, x), self._is_open(self.low, x)
         for part in (self.l1, self.l2):
             if part is not None:
-                open_side = open_side & (column(part) == 0)
-        return open_side
+                up, down = up & (column(part) == 0), down & (column(part) == 0)
+        return up, down
 
     def dual_range(self, g: Vectors) -> tuple[Scalars, Scalars]:
         """All s with r*(-s g) finite: |s g_j| <= l1_j for every j with l2_j = 0 that -s g_j drives to no bound."""

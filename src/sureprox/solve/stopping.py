@@ -78,7 +78,8 @@ def judged_by_gap(problem: Problem) -> ByGap:
 def _scalable(r: Penalty, zero: Tensor) -> Tensor:
     """(B,) bool: -s g is in the domain of r* for every g and some s > 0."""
     if isinstance(r, HasLooseCoordinates):
-        return ~r.loose(zero).any(1)
+        up, down = r.loose(zero)
+        return ~(up | down).any(1)
     if not isinstance(r, HasPenaltyDual):
         return torch.zeros_like(zero[:, 0], dtype=torch.bool)
     one = torch.ones_like(zero)
@@ -133,10 +134,12 @@ class StoppingRule:
             start = zero if x0 is None else x0.detach().double()
             at_start = self._certificate(start)
         self.by_gap, self.all_by_gap = by_gap or judged_by_gap(problem)
+        self.free_gap = False
         scale = at_origin.objective.abs()
         if not self.all_by_gap:  # else it is not needed, and as large as x
             steep = at_origin.grad.abs().amax(1, keepdim=True) > 0
             self.gradient = torch.where(steep, at_origin.grad, at_start.grad).abs()
+            self.free_gap = has_free_gap(self.problem)
             self.slope = torch.where(torch.isfinite(scale).unsqueeze(1), r.least_slope(zero), 0.0)
             scale = torch.where(self.by_gap | steep.squeeze(1), scale, at_start.objective.abs())
         self.floor = (tol if floor is None else floor) * torch.where(torch.isfinite(scale), scale, 0.0)
@@ -168,7 +171,7 @@ class StoppingRule:
     def _judged(self, x: Tensor, seen: Certificate) -> Measurement:
         gap, converged = seen.gap, self._small_gap(seen, seen.gap)
         if not self.all_by_gap:
-            if has_free_gap(self.problem):
+            if self.free_gap:
                 small = seen.kkt <= self.tol * self.gradient.amax(1)
                 gap = self._with_free_gap(x, gap, small & ~self.by_gap)
                 small = small & self._small_gap(seen, gap)
@@ -202,7 +205,7 @@ class StoppingRule:
         if "problem" in vars(self) and self.problem is not self.given:
             part.problem = self.problem.select(index)
         part.tol, part.recorded, part.operations = self.tol, self.recorded, self.operations
-        part.all_by_gap = self.all_by_gap
+        part.all_by_gap, part.free_gap = self.all_by_gap, self.free_gap
         for name in ("floor", "by_gap", "gradient", "slope"):
             if name in vars(self):
                 setattr(part, name, getattr(self, name)[index])
