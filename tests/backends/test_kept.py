@@ -21,7 +21,7 @@ def problem(seed: int, batch: int = 3, dtype: torch.dtype = torch.float32) -> Pr
 def copy_of(given: Problem) -> Problem:
     f, r = given.f, given.r
     lam = r.lam.expand(given.batch).clone()
-    return Problem(LeastSquares.trusted(A=f.A.clone(), b=f.b.clone()), L1.made(lam))
+    return Problem(LeastSquares.trusted(A=f.A.clone(), b=f.b.clone()), L1.trusted(lam=lam))
 
 
 def own_lam(given: Problem) -> Problem:

@@ -71,7 +71,7 @@ def on_cpu(monkeypatch, kernels):
 
 def test_value_and_gradient_with_their_derivatives(on_cpu):
     A, x, b = instances(3, 20, 40)
-    problem = Problem(LeastSquares.trusted(A=A, b=b), L1.made(torch.tensor(0.1)))
+    problem = Problem(LeastSquares.trusted(A=A, b=b), L1.trusted(lam=torch.tensor(0.1)))
     exact = LeastSquares.trusted(A=A.double(), b=b.double())
     x = x.requires_grad_()
     x64 = x.detach().double().requires_grad_()
@@ -91,7 +91,7 @@ def test_only_dense_float32_least_squares_with_own_matrices_is_replaced(on_cpu):
     lam = torch.full((3,), 0.1)
 
     def problem(A, b):
-        return Problem(LeastSquares.trusted(A=A, b=b), L1.made(lam.to(A.dtype)))
+        return Problem(LeastSquares.trusted(A=A, b=b), L1.trusted(lam=lam.to(A.dtype)))
 
     assert normal.builds(form_of(problem(A, b)))
     for other in (problem(A[0], b), problem(A.double(), b.double()), problem(A[:, :, :39].contiguous(), b)):
@@ -120,7 +120,7 @@ def test_numbers_that_do_not_start_at_a_multiple_of_16_bytes(on_cpu):
     assert moved.data_ptr() % 16
     for mine, other in zip(normal_map(A, moved, b, True), normal_map(A, x, b, True), strict=True):
         assert torch.equal(mine, other)
-    form = form_of(Problem(LeastSquares.trusted(A=A, b=b), L1.made(torch.tensor(0.1))))
+    form = form_of(Problem(LeastSquares.trusted(A=A, b=b), L1.trusted(lam=torch.tensor(0.1))))
     assert not normal.builds(replace(form, contiguous=False))
 
 

@@ -141,7 +141,7 @@ def repeated(problem: Problem, count: int) -> Problem | None:
     if not isinstance(f, LinearModel) or not isinstance(f.A, Tensor) or shape_of(problem) is not Shape.L1:
         return None
     shared = f._map(lambda name, value: value.reshape(value.shape[-2:]) if name == "A" else value)
-    return Problem(shared.repeated(count), L1.made(lam_of(problem).reshape(-1)[:1].expand(count)))
+    return Problem(shared.repeated(count), L1.trusted(lam=lam_of(problem).reshape(-1)[:1].expand(count)))
 
 
 def lam_of(problem: Problem) -> Tensor:

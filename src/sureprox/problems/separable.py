@@ -1,6 +1,6 @@
 """The separable penalty: l1, l2 and bounds, in one class; the usual names are constructors of it."""
 
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
@@ -22,12 +22,12 @@ class Separable(Penalty):
     as an intercept.
     """
 
-    batched = ("l1", "l2", "low", "high")
+    batched: ClassVar[tuple[str, ...] | None] = ("l1", "l2", "low", "high")
     stackable = True
-    l1: Tensor | None
-    l2: Tensor | None
-    low: Tensor | None
-    high: Tensor | None
+    l1: Tensor | None = None
+    l2: Tensor | None = None
+    low: Tensor | None = None
+    high: Tensor | None = None
 
     def __init__(self, l1: Any = 0.0, l2: Any = 0.0, low: Any = None, high: Any = None) -> None:
         self.l1 = _weights("l1", l1)
@@ -46,14 +46,10 @@ class Separable(Penalty):
         return self.low is not None or self.high is not None
 
     def fitted(self, batch: int, n: int) -> Self:
-        clone = self._map(lambda name, value: _fitted(self._public(name), value, batch, n))
+        clone = self._map(lambda name, value: _fitted(name, value, batch, n))
         if clone.low is not None and clone.high is not None:
             _require_order(*torch.broadcast_tensors(column(clone.low), column(clone.high)))
         return clone
-
-    def _public(self, name: str) -> str:
-        """What the argument `name` is called where the user gave it."""
-        return name
 
     def _is_cut(self, name: str, value: Tensor) -> bool:
         return super()._is_cut(name, value) and not (value.ndim == 2 and value.shape[0] == 1)
@@ -207,27 +203,23 @@ class Separable(Penalty):
 class L1(Separable, constructor=True):
     """r(x) = lam |x|_1, lam >= 0 a number or one per instance (B,)."""
 
-    l1: Tensor
+    batched = ("lam",)
+    lam: Tensor
 
     def __init__(self, lam: Any) -> None:
         tensor = _number("lam", lam)
         if tensor.ndim > 1:
             raise InputError(f"lam has shape {tuple(tensor.shape)}; pass a number or shape (B,)")
         _require_weights("lam", tensor)
-        self.l1, self.l2, self.low, self.high = tensor, None, None, None
-
-    @classmethod
-    def made(cls, lam: Tensor) -> Self:
-        """Unchecked: for a lam, () or (B,), that this package has made itself."""
-        return cls.trusted(l1=lam, l2=None, low=None, high=None)
+        self.lam = tensor
 
     @property
-    def lam(self) -> Tensor:
-        return self.l1
+    def l1(self) -> Tensor:  # type: ignore[override]
+        return self.lam
 
     def fitted(self, batch: int, n: int) -> Self:
-        if self.l1.ndim == 1 and len(self.l1) != batch:
-            raise InputError(f"lam has shape ({len(self.l1)},); f has a batch of {batch}: pass ({batch},)")
+        if self.lam.ndim == 1 and len(self.lam) != batch:
+            raise InputError(f"lam has shape ({len(self.lam)},); f has a batch of {batch}: pass ({batch},)")
         return self
 
 
@@ -238,7 +230,8 @@ class WeightedL1(Separable, constructor=True):
     where the gradient vanishes there; a solve is judged by `free_gap` instead (`StoppingRule`).
     """
 
-    l1: Tensor
+    batched = ("weights",)
+    weights: Tensor
 
     def __init__(self, weights: Any) -> None:
         tensor = checks.as_tensor("weights", weights)
@@ -247,17 +240,18 @@ class WeightedL1(Separable, constructor=True):
         checks.require_finite("weights", tensor)
         if bool((tensor < 0).any()):
             raise InputError(f"weights is {float(tensor.detach().min()):g} somewhere; it must be >= 0")
-        self.l1 = tensor.unsqueeze(0) if tensor.ndim == 1 else tensor
-        self.l2 = self.low = self.high = None
+        self.weights = tensor
 
     @property
-    def weights(self) -> Tensor:
-        """(1, n) or (B, n)."""
-        return self.l1
+    def l1(self) -> Tensor:  # type: ignore[override]
+        return self.weights.unsqueeze(0) if self.weights.ndim == 1 else self.weights
+
+    def _is_cut(self, name: str, value: Tensor) -> bool:
+        return super()._is_cut(name, value) and not (name == "weights" and value.ndim == 1)
 
     def fitted(self, batch: int, n: int) -> Self:
-        if tuple(self.l1.shape) not in ((1, n), (batch, n)):
-            raise InputError(f"weights has shape {tuple(self.l1.shape)}; f needs ({n},) or ({batch}, {n})")
+        if tuple(self.weights.shape) not in ((n,), (batch, n)):
+            raise InputError(f"weights has shape {tuple(self.weights.shape)}; f needs ({n},) or ({batch}, {n})")
         return self
 
 

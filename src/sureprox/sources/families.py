@@ -64,7 +64,7 @@ class LassoFamily(_Sized):
         A = _normal(generator, dtype, batch, self.m, self.n)
         A = A / torch.linalg.vector_norm(A, dim=1, keepdim=True)
         f = LeastSquares.trusted(A=A, b=torch.bmm(A, self._signal(batch, generator, dtype).unsqueeze(2)).squeeze(2))
-        return Problem(f, L1.made(torch.full((batch,), self.lam, dtype=dtype, device=generator.device)))
+        return Problem(f, L1.trusted(lam=torch.full((batch,), self.lam, dtype=dtype, device=generator.device)))
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class LogisticFamily(_Sized):
         A = _normal(generator, dtype, batch, self.m, self.n)
         margin = torch.bmm(A, self._signal(batch, generator, dtype).unsqueeze(2)).squeeze(2)
         f = Logistic.trusted(A=A, y=(margin >= 0).to(dtype), curvature=self.curvature)
-        return Problem(f, L1.made(torch.full((batch,), self.lam, dtype=dtype, device=generator.device)))
+        return Problem(f, L1.trusted(lam=torch.full((batch,), self.lam, dtype=dtype, device=generator.device)))
 
 
 def _normal(generator: torch.Generator, dtype: torch.dtype, *shape: int) -> Tensor:

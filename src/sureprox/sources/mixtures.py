@@ -81,7 +81,7 @@ class LassoMixture(_Mixture):
         clean = torch.bmm(A, self._signal(generator, batch, dtype).unsqueeze(2)).squeeze(2)
         b = clean + self._noise(generator, clean, 0.1) * present
         share = 10 ** self._range(generator, batch, -2.0, -0.2, dtype).squeeze(1) / 3
-        return Problem(LeastSquares.trusted(A=A, b=b), L1.made(share * make.lasso_lam_max(A, b)))
+        return Problem(LeastSquares.trusted(A=A, b=b), L1.trusted(lam=share * make.lasso_lam_max(A, b)))
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class LogisticMixture(_Mixture):
         y = y.gather(1, row)
         share = 10 ** self._range(generator, batch, -2.0, -0.2, dtype).squeeze(1)
         lam = share * make.logistic_lam_max(A, y)
-        return Problem(Logistic.trusted(A=A, y=y, curvature=0.25), L1.made(lam))
+        return Problem(Logistic.trusted(A=A, y=y, curvature=0.25), L1.trusted(lam=lam))
 
 
 def _rank_one(generator: torch.Generator, batch: int, m: int, n: int, dtype: torch.dtype) -> Tensor:
