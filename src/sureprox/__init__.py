@@ -14,7 +14,21 @@ from sureprox.base.errors import ConfigError, DataError, InputError, SureproxErr
 with loading():
     from sureprox import optimizers, problems
     from sureprox.optimizers import load, pretrained, save
-    from sureprox.problems import Penalty, Problem, Smooth, lasso, logistic, losses, operators, penalties
+    from sureprox.problems import (
+        Penalty,
+        Problem,
+        Smooth,
+        elastic_net,
+        group_lasso,
+        lasso,
+        logistic,
+        losses,
+        nonnegative,
+        operators,
+        penalties,
+    )
+    from sureprox.solve.denoising import Denoised, tv_denoise
+    from sureprox.solve.paths import Path, path
     from sureprox.solve.reference import Reference, reference
     from sureprox.solve.solve import Progress, Solution, Status, iterate, prepare, solve
     from sureprox.training import train
@@ -22,7 +36,9 @@ with loading():
 __all__ = [
     "ConfigError",
     "DataError",
+    "Denoised",
     "InputError",
+    "Path",
     "Penalty",
     "Problem",
     "Progress",
@@ -34,13 +50,17 @@ __all__ = [
     "TrainingError",
     "WeightsError",
     "__version__",
+    "elastic_net",
+    "group_lasso",
     "iterate",
     "lasso",
     "load",
     "logistic",
     "losses",
+    "nonnegative",
     "operators",
     "optimizers",
+    "path",
     "penalties",
     "prepare",
     "pretrained",
@@ -49,6 +69,7 @@ __all__ = [
     "save",
     "solve",
     "train",
+    "tv_denoise",
 ]
 
 

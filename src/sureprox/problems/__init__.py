@@ -6,6 +6,7 @@ Families of random problems and real data (`sureprox.sources`) are found here to
 from typing import Any
 
 from sureprox.problems import losses, operators, penalties
+from sureprox.problems.constructors import elastic_net, group_lasso, lasso, logistic, nonnegative
 from sureprox.problems.losses import Huber, LeastSquares, Logistic, Poisson, Quantile, Softmax, SquaredHinge
 from sureprox.problems.penalties import (
     L1,
@@ -20,7 +21,7 @@ from sureprox.problems.penalties import (
     WeightedL1,
     Zero,
 )
-from sureprox.problems.problem import Problem, lasso, logistic
+from sureprox.problems.problem import Problem
 from sureprox.problems.smooth import Smooth
 from sureprox.problems.weighted import WeightedLeastSquares
 
@@ -46,9 +47,12 @@ __all__ = [
     "WeightedL1",
     "WeightedLeastSquares",
     "Zero",
+    "elastic_net",
+    "group_lasso",
     "lasso",
     "logistic",
     "losses",
+    "nonnegative",
     "operators",
     "penalties",
 ]

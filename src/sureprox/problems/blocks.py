@@ -57,6 +57,14 @@ class Groups(Penalty):
             "use a method that takes proximal steps alone, such as FISTA(restart=True)"
         )
 
+    def scaled(self, scale: Scalars) -> Self:
+        """scale * r, scale (B,); for balls the radius."""
+        return self._map(lambda name, value: value * scale if name in (self.batched or ()) else value)
+
+    def flat_range(self, g: Vectors) -> tuple[Scalars, Scalars]:
+        """All s for which r* does not grow."""
+        return self.dual_range(g)
+
     @property
     def size(self) -> Tensor:
         """lam w_g, (1, G) or (B, G)."""
@@ -273,8 +281,9 @@ class GroupBall(Groups):
                 break
             t = new
         x = v / (1 + self.spread(t, 0.0) * step)
-        norm = self.norms(x)
-        return x * self.spread(torch.where(norm > radius, radius / norm.clamp(min=_tiny(v)), 1.0), 1.0)
+        # Inside by more than rounding, so that the point is in the ball in higher precision too.
+        most, norm = radius * (1 - 4 * torch.finfo(v.dtype).eps), self.norms(x)
+        return x * self.spread(torch.where(norm > most, most / norm.clamp(min=_tiny(v)), 1.0), 1.0)
 
     def distance(self, x: Vectors, g: Vectors) -> Vectors:
         """Inside |g|; on the sphere what -g has beside the outward normals x_g t, t >= 0."""

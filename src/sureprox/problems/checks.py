@@ -219,20 +219,22 @@ def positive(name: str, value: Any, meaning: str) -> float:
     raise InputError(f"{name} is {value!r}; pass a number > 0: {meaning}")
 
 
-def weight(lam: Any, batch: int, like: Tensor) -> Tensor:
-    """lam >= 0 as a (B,) tensor from a number or one value per instance."""
+def weight(lam: Any, batch: int, like: Tensor, name: str = "lam") -> Tensor:
+    """A weight >= 0 as a (B,) tensor from a number or one value per instance."""
     if isinstance(lam, Tensor) and lam.ndim > 0:
-        tensor = as_tensor("lam", lam)
-        require_same_kind("lam", tensor, "A", like)
+        tensor = as_tensor(name, lam)
+        require_same_kind(name, tensor, "A", like)
     else:
-        tensor = numbers("lam", lam, like.dtype, like.device)
+        tensor = numbers(name, lam, like.dtype, like.device)
     if tensor.ndim == 0:
         tensor = tensor.expand(batch)
     if tensor.shape != (batch,):
-        raise InputError(f"lam has shape {tuple(tensor.shape)}; a batch of {batch} needs a number or shape ({batch},)")
-    require_finite("lam", tensor)
+        raise InputError(
+            f"{name} has shape {tuple(tensor.shape)}; a batch of {batch} needs a number or shape ({batch},)"
+        )
+    require_finite(name, tensor)
     if bool((tensor < 0).any()):
-        raise InputError(f"lam is {float(tensor.detach().min()):g} for some instance; it must be >= 0")
+        raise InputError(f"{name} is {float(tensor.detach().min()):g} for some instance; it must be >= 0")
     return tensor
 
 

@@ -1,5 +1,6 @@
 """What a problem is: the one place that asks. Everybody else reads a `Form` and, for its numbers, `dense`."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
@@ -7,7 +8,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from sureprox.problems.blocks import BLOCKS
+from sureprox.base.errors import InputError
+from sureprox.base.types import Scalars
+from sureprox.problems.blocks import BLOCKS, Groups
 from sureprox.problems.losses import LeastSquares, Logistic
 from sureprox.problems.operators import Operator
 from sureprox.problems.problem import Problem
@@ -149,3 +152,37 @@ def lam_of(problem: Problem) -> Tensor:
     assert isinstance(problem.r, Separable)
     assert problem.r.l1 is not None
     return problem.r.l1
+
+
+def scaled(problem: Problem, scale: Scalars) -> Problem:
+    """f + t r, t = `scale` (B,), for a penalty of this package."""
+    r = problem.r
+    assert isinstance(r, Separable | Groups)
+    return Problem(problem.f, r.scaled(scale), problem.shift)
+
+
+def spread_over(problem: Problem, count: int) -> Problem:
+    """Every instance `count` times in a row; an A that all share is not copied."""
+    index = torch.arange(problem.batch, device=problem.device).repeat_interleave(count)
+    return problem.select(index)
+
+
+def largest_scale(problem: Problem, solved: Callable[[Problem], Tensor]) -> Scalars:
+    """t_max (B,): for t >= t_max zero solves f + t r, with the best values of the coordinates without a penalty.
+
+    `solved` solves the problem in which all others are held at zero.
+    """
+    r = problem.r
+    assert isinstance(r, Separable | Groups)
+    x = torch.zeros(problem.batch, problem.n, dtype=problem.dtype, device=problem.device)
+    up, down = r.loose(x)
+    free = up | down
+    if bool(free.any()):
+        held = torch.where(free, torch.inf, 0.0).to(problem.dtype)
+        x = solved(Problem(problem.f, Separable(low=torch.where(down, -held, 0.0), high=torch.where(up, held, 0.0))))
+        x = x.to(problem.dtype)
+    g = torch.where(free, 0.0, problem.grad(x))
+    s = r.flat_range(g)[1]
+    if bool((s == 0).any()):
+        raise InputError("no size of this penalty makes zero a solution; a path needs l1 > 0, or groups")
+    return torch.where(torch.isfinite(s), 1 / s, torch.ones_like(s))

@@ -1,10 +1,9 @@
-"""Problem = smooth part + penalty, possibly translated, and the public constructors `lasso` and `logistic`."""
+"""Problem = smooth part + penalty, possibly translated."""
 
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -12,9 +11,7 @@ from sureprox.base.errors import InputError
 from sureprox.base.types import Rows, Scalars, Steps, Vectors
 from sureprox.problems import checks
 from sureprox.problems.foreign import adopt_penalty, adopt_smooth
-from sureprox.problems.losses import LeastSquares, Logistic
 from sureprox.problems.penalty import HasPenaltyDual, Penalty
-from sureprox.problems.separable import L1
 from sureprox.problems.smooth import HasSmoothDual, LinearModel, Smooth
 
 M = TypeVar("M", bound=LinearModel)
@@ -228,30 +225,3 @@ class Problem:
 def _grad(f: Smooth, y: Vectors, z: Rows) -> Vectors:
     """grad f(y), from z = f.inner(y) where f can do that."""
     return f.grad_at(z) if isinstance(f, LinearModel) and type(f).grad is LinearModel.grad else f.grad(y)
-
-
-def lasso(A: Any, b: Any, lam: Any) -> Problem:
-    """min_x 1/2 |A x - b|^2 + lam |x|_1 for every instance.
-
-    A: (B, m, n), or (m, n) shared by the batch; b: (B, m) or (m,); lam: a number or (B,). One A, one b and many lam
-    are a regularisation path as one batch.
-    """
-    f = _spread(LeastSquares(A, b), lam)
-    return Problem(f, L1(checks.weight(lam, f.shape[0], f.like)))
-
-
-def logistic(A: Any, y: Any, lam: Any, curvature: float = 0.25) -> Problem:
-    """min_x mean_i [log(1 + e^{a_i'x}) - y_i a_i'x] + lam |x|_1 for every instance, y in {0, 1}.
-
-    Shapes as in `lasso`. `curvature=1.0` gives the paper's L, four times larger than needed.
-    """
-    f = _spread(Logistic(A, y, curvature), lam)
-    return Problem(f, L1(checks.weight(lam, f.shape[0], f.like)))
-
-
-def _spread(f: M, lam: Any) -> M:
-    """f with its single right-hand side repeated for every value of lam, where A is shared; else f as it is."""
-    count = len(lam) if isinstance(lam, Tensor | np.ndarray | list | tuple) and np.ndim(lam) == 1 else 1
-    if f.map.shared and f.shape[0] == 1 and count > 1:
-        return f.repeated(count)
-    return f

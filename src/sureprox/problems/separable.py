@@ -123,7 +123,16 @@ class Separable(Penalty):
             return [best(*self.dual_range(g))]
         low, high = self.dual_range(g)
         one = torch.minimum(torch.maximum(torch.ones_like(low), low), high)
-        return [one, best(*self._range(g, None)), torch.zeros_like(one)]
+        return [one, best(*self.flat_range(g)), torch.zeros_like(one)]
+
+    def flat_range(self, g: Vectors) -> tuple[Scalars, Scalars]:
+        """All s for which r* does not grow: the range that holds without l2, and with bounds of 0 alone."""
+        return self._range(g, None)
+
+    def scaled(self, scale: Scalars) -> "Separable":
+        """scale * r, scale (B,); bounds stay."""
+        l1, l2 = (None if w is None else column(w) * scale.unsqueeze(1) for w in (self.l1, self.l2))
+        return Separable.trusted(l1=l1, l2=l2, low=self.low, high=self.high)
 
     def _range(self, g: Vectors, l2: Tensor | None) -> tuple[Scalars, Scalars]:
         bounded = self.low is not None or self.high is not None

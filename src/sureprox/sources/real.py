@@ -13,7 +13,8 @@ from sureprox.base import cache
 from sureprox.base.errors import DataError
 from sureprox.base.files import write_atomically
 from sureprox.base.types import Rows
-from sureprox.problems.problem import Problem, lasso, logistic
+from sureprox.problems.constructors import lasso, logistic
+from sureprox.problems.problem import Problem
 from sureprox.sources import download
 from sureprox.sources.download import DataFile
 from sureprox.sources.ksvd import ksvd
