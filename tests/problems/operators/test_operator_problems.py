@@ -54,7 +54,7 @@ def test_values_gradients_certificates_and_constants(name):
 @pytest.mark.parametrize("certify", [True, "cheap", False])
 @pytest.mark.parametrize("name", LOSSES)
 def test_solve_finds_what_it_finds_with_the_dense_matrix(name, certify):
-    sparse, dense = pair(name)
+    sparse, dense = pair(name, 0.3)
     ours = sp.solve(sparse, tol=1e-7, certify=certify)
     theirs = sp.solve(dense, tol=1e-7)
     assert bool(ours.converged.all())
@@ -109,7 +109,6 @@ def test_the_gap_where_coordinates_are_free(name):
     gaps = free_gap(theirs, x)
     assert bool(torch.isfinite(gaps).all())
     torch.testing.assert_close(free_gap(ours, x), gaps, rtol=1e-6, atol=1e-12)
-    assert bool(sp.solve(ours, tol=1e-5).converged.all())
 
 
 def test_derivatives_of_a_solution_are_those_of_the_dense_problem():
@@ -161,7 +160,7 @@ def test_operators_of_any_dtype_take_that_of_b():
     for dtype in (torch.float32, F64):
         problem = sp.lasso(ops.Compose(ops.Difference(16), ops.Haar(16).T), normal(3, 15, dtype=dtype), 0.3)
         assert problem.dtype == problem.lipschitz().dtype == problem.lipschitz(exact=True).dtype == dtype
-        assert sp.solve(problem).x.dtype == dtype
+        assert bool(sp.solve(problem).converged.all())
     assert Logistic(ops.Difference(4), [0, 1, 1]).like.dtype == torch.get_default_dtype()
 
 
