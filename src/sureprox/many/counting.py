@@ -20,11 +20,11 @@ class TensorBytes(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         for leaf in tree_leaves((args, kwargs)):  # what was there before is not counted, nor are views of it
-            if isinstance(leaf, torch.Tensor):
+            if _has_storage(leaf):
                 self._known.add(leaf.untyped_storage())
         made = func(*args, **kwargs)
         for leaf in tree_leaves(made):
-            if isinstance(leaf, torch.Tensor) and leaf.untyped_storage() not in self._known:
+            if _has_storage(leaf) and leaf.untyped_storage() not in self._known:
                 self._count(leaf.untyped_storage())
         return made
 
@@ -37,3 +37,8 @@ class TensorBytes(TorchDispatchMode):
 
     def _freed(self, size: int) -> None:
         self.now -= size
+
+
+def _has_storage(leaf: Any) -> bool:
+    """A sparse tensor has none of its own: it is made of dense ones, which are counted by themselves."""
+    return isinstance(leaf, torch.Tensor) and leaf.layout is torch.strided

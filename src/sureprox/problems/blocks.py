@@ -256,11 +256,13 @@ class GroupBall(Groups):
 
     @property
     def slack(self) -> float:
-        """What rounding may add to a norm."""
+        """What rounding may change of a norm."""
         return 8 * torch.finfo(self.lam.dtype).eps
 
     def value(self, x: Vectors) -> Scalars:
-        inside = (self.norms(x) <= (1 + self.slack) * self.size).all(1)
+        """In float32 a point must be inside by more than rounding, so that it is inside in float64 too."""
+        border = 1 + self.slack if x.dtype == torch.float64 else 1 - self.slack / 2
+        inside = (self.norms(x) <= border * self.size).all(1)
         return torch.where(inside, 0.0, torch.inf).to(x.dtype)
 
     def prox(self, v: Vectors, step: Steps) -> Vectors:
@@ -281,14 +283,13 @@ class GroupBall(Groups):
                 break
             t = new
         x = v / (1 + self.spread(t, 0.0) * step)
-        # Inside by more than rounding, so that the point is in the ball in higher precision too.
-        most, norm = radius * (1 - 4 * torch.finfo(v.dtype).eps), self.norms(x)
+        most, norm = radius * (1 - self.slack), self.norms(x)
         return x * self.spread(torch.where(norm > most, most / norm.clamp(min=_tiny(v)), 1.0), 1.0)
 
     def distance(self, x: Vectors, g: Vectors) -> Vectors:
         """Inside |g|; on the sphere what -g has beside the outward normals x_g t, t >= 0."""
         norm, radius = self.norms(x), self.size
-        on = self.spread((norm >= (1 - self.slack) * radius) & (norm > 0), 0.0) > 0
+        on = self.spread((norm >= (1 - 2 * self.slack) * radius) & (norm > 0), 0.0) > 0
         along = self.summed(-g * x) / norm.square().clamp(min=_tiny(x))
         beside = g + self.spread(along.clamp(min=0), 0.0) * x
         pinned = self.spread((radius == 0).expand_as(norm), 0.0) > 0

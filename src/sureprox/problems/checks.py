@@ -137,7 +137,7 @@ def operator(A: Any) -> Operator:
 
 
 def _kind(A: Tensor | Operator) -> tuple[Tensor | None, int | None]:
-    """A tensor like those of A, and the number of its instances; None for any."""
+    """A tensor of the dtype and on the device of A, and the number of its instances; None for any."""
     if isinstance(A, Tensor):
         return A, A.shape[0] if A.ndim == 3 else None
     return A.like, A.batch
@@ -146,7 +146,7 @@ def _kind(A: Tensor | Operator) -> tuple[Tensor | None, int | None]:
 def rows(name: str, value: Any, A: Tensor | Operator) -> Tensor:
     """The right-hand side (B, m); (m,) is the same right-hand side for every instance."""
     like, batch = _kind(A)
-    tensor = as_tensor(name, value, like=like)
+    tensor = as_tensor(name, value, like=torch.empty(0) if like is None else like)
     if like is not None:
         require_same_kind(name, tensor, "A", like)
     m = A.shape[-2]
@@ -201,13 +201,14 @@ def classes(y: Any, count: int | None, A: Tensor | Operator) -> tuple[Tensor, in
 def _whole_numbers(y: Any, A: Tensor | Operator) -> Tensor:
     """y as floats (B, m); integers and booleans are converted."""
     require_unmasked("y", y)
-    like = _kind(A)[0]
+    found = _kind(A)[0]
+    like = torch.empty(0) if found is None else found
     if isinstance(y, np.ndarray) and y.dtype.kind in "biu":
-        y = torch.from_numpy(y.astype(np.int64)).to(None if like is None else like.device)
+        y = torch.from_numpy(y.astype(np.int64)).to(like.device)
     if isinstance(y, list | tuple):
         y = as_tensor("y", y, like=like)
     if isinstance(y, Tensor) and not y.is_floating_point() and not y.is_complex():
-        y = y.to(torch.get_default_dtype() if like is None else like.dtype)
+        y = y.to(like.dtype)
     return rows("y", y, A)
 
 

@@ -69,7 +69,7 @@ def tv_denoise(
         enough = dual.gap <= tol * objective
         if bool((enough | ~dual.converged.to(enough.device)).all()):
             break
-        start = dual.x.to(rows.dtype)
+        start, problem = dual.x, problem.to(dtype=dual.x.dtype)
         wanted = wanted.cpu() * float((tol * objective / dual.gap)[~enough].min()) / 2
     x = x + rows.double().mean(1, keepdim=True)
     return Denoised(x.to(rows.dtype).reshape(signal.shape), objective, dual.gap, enough, dual)

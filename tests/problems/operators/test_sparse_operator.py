@@ -1,5 +1,7 @@
 """A large sparse A: what is kept in memory, and that nothing of the size of a dense A is ever made."""
 
+import warnings
+
 import numpy as np
 import pytest
 import scipy.sparse
@@ -62,14 +64,14 @@ def test_no_dense_copy_is_made(large):
     assert seen.bytes > 4 * N  # it has seen something
     assert seen.bytes < M * N * 4 / 20
     torch.testing.assert_close(g, -torch.from_numpy((large.T @ f.b.double().numpy().T).T).float(), rtol=1e-4, atol=1e-3)
-    truth = float(scipy.sparse.linalg.svds(large, 1, return_singular_vectors=False, random_state=0)[0]) ** 2
+    truth = float(scipy.sparse.linalg.svds(large, 1, tol=1e-2, return_singular_vectors=False, random_state=0)[0]) ** 2
     assert bool(((0.99 * truth <= L) & (1.0101 * truth >= L)).all())
 
 
 def test_no_dense_copy_is_made_with_weights_and_columns_of_unit_variance(large):
     with LargestTensor() as seen:
         A = Standardized(large)
-        y = (normal(M, seed=3) > 0).double()
+        y = (normal(2, M, seed=3) > 0).double()
         f = Logistic(A, y, weights=1 + normal(2, M, seed=4).square())
         f.grad(torch.zeros(2, N, dtype=F64))
         f.lipschitz()
@@ -81,9 +83,11 @@ def test_every_layout_and_repeated_entries(kind):
     rows, columns, values = [3, 0, 1, 3, 3], [1, 2, 0, 1, 0], [1.0, 2.0, 3.0, 4.0, 5.0]
     dense = np.zeros((4, 3))
     np.add.at(dense, (rows, columns), values)
-    coo = torch.sparse_coo_tensor(torch.tensor([rows, columns]), torch.tensor(values, dtype=F64), (4, 3))
-    with np.testing.suppress_warnings() as quiet:
-        quiet.filter(UserWarning)
+    coo = torch.sparse_coo_tensor(
+        torch.tensor([rows, columns]), torch.tensor(values, dtype=F64), (4, 3), check_invariants=True
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # CSR tensors of torch are in beta
         given = {
             "coo": lambda: coo,
             "csr": coo.to_sparse_csr,
