@@ -3,7 +3,7 @@
 import mpmath
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sureprox as sp
@@ -49,14 +49,11 @@ def test_the_conjugate_is_the_largest_difference(name):
     if name == "least squares":
         pytest.skip("its gap has a closed form of its own")
     v = feasible(f, 0) * 0.97
-    grid = torch.linspace(-40, 40, 400_001, dtype=F64)
-    found = f.conjugates(v)
-    for j in range(M):
-        part = f.select(torch.tensor([0]))
-        z = grid.unsqueeze(1).expand(-1, M)
-        terms = part.terms(z)[:, j]
-        brute = (v[0, j] * grid - terms).max()
-        assert float(found[0, j]) == pytest.approx(float(brute), abs=1e-6)
+    grid = torch.linspace(-40, 120, 80_001, dtype=F64).unsqueeze(1).expand(-1, M)
+    found, terms = f.conjugates(v), f.select(torch.tensor([0])).terms(grid)
+    brute = (v[:1] * grid - terms).amax(0)
+    torch.testing.assert_close(found[0], brute, rtol=0, atol=1e-3 if name == "poisson" else 1e-4)
+    assert (brute.abs() > 0.01).any()
     outside = v + 1e3 if name != "poisson" else v - 1e3
     if name != "squared hinge":
         assert torch.isinf(f.conjugates(outside)).all()
@@ -124,6 +121,7 @@ GAPS = {
 
 @pytest.mark.parametrize("penalty", ["l1", "weighted"])
 @pytest.mark.parametrize("name", GAPS)
+@settings(max_examples=10)
 @given(
     seed=st.integers(0, 2**20),
     scale=st.sampled_from([1e-3, 1.0, 1e2]),
@@ -139,7 +137,7 @@ def test_the_gap_bounds_the_distance_of_any_two_points(name, penalty, seed, scal
     problem = Problem(f, r)
     points = [torch.zeros(f.shape, dtype=F64)]
     step = problem.step_size(f.lipschitz(exact=True)).unsqueeze(1) / (8 if name == "poisson" else 1)
-    for k in range(40):
+    for _ in range(20):
         points.append(problem.proximal_step(points[-1], step))
     points.append(points[-1] + size / scale * normal(*f.shape, seed=seed + 3))
     values = torch.stack([problem.objective(x) for x in points])

@@ -134,8 +134,8 @@ class Pointwise(LinearModel):
         steep, w = self.steepest, self.weights
         if w is None and not isinstance(steep, Tensor):
             return torch.full_like(size, self.m**0.5 * steep)
-        rows = steep if w is None else w * steep
-        assert isinstance(rows, Tensor)
+        rows = torch.as_tensor(steep, dtype=size.dtype, device=size.device)
+        rows = rows if w is None else _times(w, rows)
         norm: Tensor = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
         return norm.expand_as(size)
 
