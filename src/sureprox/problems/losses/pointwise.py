@@ -151,6 +151,6 @@ class Pointwise(LinearModel):
             self.weights = checks.row_weights(weights, like, self.A)
 
 
-def _times(weights: Rows, rows: Rows) -> Rows:
+def _times(weights: Rows, rows: Tensor) -> Tensor:
     """w rows, zero where w = 0."""
     return torch.where(weights > 0, weights * rows, 0.0)
