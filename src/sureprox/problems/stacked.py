@@ -186,7 +186,8 @@ class Stacked:
         above = value - lowest + VALUE_ERROR * eps * (value.abs() + lowest.abs())
         roof = L.unsqueeze(1) * step.square().sum(2)
         local = (g * lead).sum(2) + roof / 2
-        return torch.where((bend <= roof) & (local < above), local, above), bend, 2 * (rise + doubt) <= roof / 2
+        known = torch.isfinite(start)  # else f is infinite at the base, and no gradient there bounds it elsewhere
+        return torch.where(known & (bend <= roof) & (local < above), local, above), bend, 2 * (rise + doubt) <= roof / 2
 
     def _penalty_change(self, x: Tensor, best: Tensor) -> Tensor:
         y, origin = self.centred(x), self.centred(best)

@@ -130,8 +130,8 @@ class Logistic(Pointwise):
         return self.signs / self.m if self.weights is None else self.signs * self.weights / self.m
 
     def dual_metric(self, z: Rows) -> Rows:
-        metric: Rows = self.signs * super().dual_metric(z) * self.m**0.5
-        return metric
+        scale: float = self.m**0.5
+        return scale * self.signs * super().dual_metric(z)
 
     def lipschitz(self, exact: bool = False, largest: Largest = largest_eigenvalue) -> Scalars:
         """curvature * lambda_max(A'A) / m, estimated by Lanczos' method (see `largest_eigenvalue`) or exact."""

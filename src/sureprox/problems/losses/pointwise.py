@@ -133,8 +133,8 @@ class Pointwise(LinearModel):
         steep, w = self.steepest, self.weights
         if w is None and not isinstance(steep, Tensor):
             return torch.full_like(size, self.m**0.5 * steep)
-        rows = steep if w is None else w * steep
-        assert isinstance(rows, Tensor)
+        rows = torch.as_tensor(steep, dtype=size.dtype, device=size.device)
+        rows = rows if w is None else _times(w, rows)
         norm: Tensor = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
         return norm.expand_as(size)
 
@@ -150,6 +150,6 @@ class Pointwise(LinearModel):
             self.weights = checks.row_weights(weights, like, self.A)
 
 
-def _times(weights: Rows, rows: Rows) -> Rows:
+def _times(weights: Rows, rows: Tensor) -> Tensor:
     """w rows, zero where w = 0."""
     return torch.where(weights > 0, weights * rows, 0.0)

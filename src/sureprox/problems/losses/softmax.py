@@ -90,7 +90,7 @@ class Softmax(LinearModel):
 
     # --- the loss -----------------------------------------------------------------------------------------------------
 
-    def terms(self, z: Rows) -> Rows:
+    def terms(self, z: Rows) -> Tensor:
         """log(1 + e^M), M = log sum_c e^{z_c - z_y} over the other classes c, for each row (B, m)."""
         split, given = self._split(z), self._given
         own = split.gather(1, self.y.unsqueeze(1))
@@ -155,7 +155,7 @@ class Softmax(LinearModel):
         """-e_y <= v; and the v of a row sum to zero."""
         return -self._given.flatten(1).to(self.like.dtype), torch.inf
 
-    def conjugates(self, v: Rows) -> Rows:
+    def conjugates(self, v: Rows) -> Tensor:
         """sum_c q_c log q_c, q = v + e_y, for each row (B, m)."""
         q = self._split(v) + self._given
         inside = (q >= 0).all(1) & ((q.sum(1) - 1).abs() <= 64 * torch.finfo(q.dtype).eps)
