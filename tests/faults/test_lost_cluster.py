@@ -16,14 +16,16 @@ from helpers import refused
 from sureprox import SureproxError
 from sureprox.base import tasks
 from sureprox.base.cluster import done_on, map_on
+from sureprox.base.connection import event_loop
 
 pytestmark = pytest.mark.filterwarnings("default")
 distributed = pytest.importorskip("distributed")
 SCRIPT = Path(__file__).with_name("cluster_while_clock_jumps.py")
 SCHEDULER = """
 import distributed
+from sureprox.base.connection import event_loop
 threads = {"processes": False, "protocol": "tcp://", "dashboard_address": "127.0.0.1:0"}
-with distributed.LocalCluster(n_workers=1, **threads) as local:
+with event_loop() as loop, distributed.LocalCluster(n_workers=1, **threads, loop=loop) as local:
     print(local.scheduler_address, flush=True)
     input()
 """
@@ -40,16 +42,16 @@ def impatient(monkeypatch):
 @pytest.fixture
 def local():
     """A scheduler and two workers of one thread, all in this process."""
-    local = distributed.LocalCluster(
-        n_workers=2, processes=False, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs=60
-    )
-    yield local
-    local.close(timeout=30)
+    options = {"processes": False, "dashboard_address": "127.0.0.1:0", "silence_logs": 60}
+    with event_loop() as loop:
+        local = distributed.LocalCluster(n_workers=2, threads_per_worker=1, **options, loop=loop)
+        yield local
+        local.close(timeout=30)
 
 
 @pytest.fixture
 def client(local):
-    client = distributed.Client(local, set_as_default=False)
+    client = distributed.Client(local, timeout=120, set_as_default=False)
     yield client
     client.close(timeout=30)
 
