@@ -122,7 +122,7 @@ def test_nobody_else_can_use_a_local_cluster():
         refused(lambda: next(done_on(plain, square, [1])), f"cluster '{plain}' cannot be reached")
         own = distributed.Security.temporary().get_connection_args("client")  # with a certificate of its own
         with pytest.raises(OSError, match=r"SSL|TLS|clos"):
-            asyncio.run(distributed.comm.connect(address, timeout=30, **own))
+            asyncio.run(distributed.comm.connect(address, timeout=120, **own))
 
 
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:9", "tls://127.0.0.1:9", "tcp:"])

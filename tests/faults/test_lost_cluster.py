@@ -36,7 +36,6 @@ def impatient(monkeypatch):
     """A task is lost after 0.4 s without a sign of it."""
     monkeypatch.setattr(tasks, "EVERY", 0.1)
     monkeypatch.setattr(tasks, "SILENCE", 4)
-    monkeypatch.setattr(tasks, "ANSWER", 5.0)
 
 
 @pytest.fixture
@@ -193,7 +192,7 @@ def test_no_default_client_is_needed(client, monkeypatch):
 def test_a_clock_that_goes_back_is_told_in_one_line():
     """The clock of the process in which the scheduler lives, by an hour, which Dask would wait for."""
     environment = {name: value for name, value in os.environ.items() if name != "SUREPROX_CHECK_SHAPES"}
-    done = subprocess.run([sys.executable, str(SCRIPT)], env=environment, capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, str(SCRIPT)], env=environment, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr
     for outcome in json.loads(done.stdout):
         assert outcome == list(range(20)) or outcome.startswith("a task was lost 3 times")
