@@ -68,15 +68,17 @@ def generator() -> torch.Generator:
 def workers():
     """The client of two Dask workers, each a process of one thread, that do not check shapes."""
     distributed = pytest.importorskip("distributed")
-    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+    from sureprox.base.connection import event_loop
+
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings(), event_loop() as loop:
         warnings.simplefilter("default")
         patch.delenv("SUREPROX_CHECK_SHAPES")
         patch.setenv("OMP_NUM_THREADS", "1")
         patch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
         local = distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs=50
+            n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs=50, loop=loop
         )
-        client = distributed.Client(local)
+        client = distributed.Client(local, timeout=120)
         yield client
         for opened in (client, local):
             opened.close(timeout=30)  # an error after that, not a hang

@@ -11,9 +11,18 @@ import pytest
 
 from cluster_cases import square, square_or_die, wait_until_unwanted
 from helpers import refused
-from sureprox.base.cluster import WorkerLostError, connected, done_on, listening, map_on, report, unwanted
+from sureprox import SureproxError
+from sureprox.base import connection
+from sureprox.base.cluster import WorkerLostError, done_on, listening, map_on, report, unwanted
+from sureprox.base.connection import connected
 
+distributed = pytest.importorskip("distributed")
 pytestmark = pytest.mark.filterwarnings("default")
+
+
+@pytest.fixture
+def one_core(monkeypatch):
+    monkeypatch.setattr(connection, "cores", lambda: 1)
 
 
 @pytest.mark.parametrize("here", [True, False])
@@ -93,10 +102,9 @@ def answers_http(address, path):
         connection.close()
 
 
-def test_nobody_else_can_use_a_local_cluster(monkeypatch):
+@pytest.mark.usefixtures("one_core")
+def test_nobody_else_can_use_a_local_cluster():
     """No port on a network, no task without the certificate, no pages."""
-    distributed = pytest.importorskip("distributed")
-    monkeypatch.setattr("sureprox.base.cluster.cores", lambda: 1)
     before = listening_sockets()
     with connected("local") as client:
         assert list(map_on(client, abs, [-1, -2])) == [1, 2]
@@ -114,13 +122,12 @@ def test_nobody_else_can_use_a_local_cluster(monkeypatch):
         refused(lambda: next(done_on(plain, square, [1])), f"cluster '{plain}' cannot be reached")
         own = distributed.Security.temporary().get_connection_args("client")  # with a certificate of its own
         with pytest.raises(OSError, match=r"SSL|TLS|clos"):
-            asyncio.run(distributed.comm.connect(address, timeout=30, **own))
+            asyncio.run(distributed.comm.connect(address, timeout=120, **own))
 
 
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:9", "tls://127.0.0.1:9", "tcp:"])
 def test_a_client_that_was_not_opened_does_not_wait_for_garbage_collection(address, monkeypatch):
     """It would take Dask's lock of loops then, also inside of the opening of another client, and hang."""
-    distributed = pytest.importorskip("distributed")
     dask = pytest.importorskip("dask")
     begun, init = [], distributed.Client.__init__
 
@@ -137,3 +144,71 @@ def test_a_client_that_was_not_opened_does_not_wait_for_garbage_collection(addre
 def test_without_cryptography_the_line_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "cryptography", None)
     refused(lambda: next(done_on("local", square, [1])), "cluster needs cryptography", "pip install 'sureprox[dask]'")
+
+
+@pytest.mark.usefixtures("one_core")
+def test_no_thread_is_needed_that_dask_waits_for_ten_seconds_only(workers, monkeypatch):
+    """On a busy machine it has not begun by then, and Dask fails with an AssertionError."""
+    monkeypatch.setattr("distributed.utils._CollectErrorThread", lambda **options: pytest.fail("Dask starts a thread"))
+    for cluster in ("local", workers.scheduler.address):
+        assert list(map_on(cluster, abs, [-1, -2])) == [1, 2]
+
+
+def test_a_thread_that_does_not_begin_is_told_in_one_line(monkeypatch):
+    run, free, ended = asyncio.run, threading.Event(), threading.Event()
+
+    def late(main):
+        assert free.wait(60)
+        run(main)
+        ended.set()
+
+    monkeypatch.setattr(asyncio, "run", late)
+    monkeypatch.setattr(connection, "LIMIT", 0.01)
+    line = "a thread for the cluster has not begun within 0 s; is this machine too busy?"
+    refused(lambda: next(done_on("local", square, [1])), line, error=SureproxError)
+    free.set()
+    assert ended.wait(60)  # it does not stay for ever
+
+
+@pytest.mark.usefixtures("one_core")
+def test_a_local_cluster_that_does_not_start_is_tried_again(monkeypatch):
+    """Its processes do not the first time, its client not the second time; what was started is ended."""
+    processes, client, started, opened = connection._processes, connection._client, [], []
+
+    def slow_processes(loop):
+        started.append(loop)
+        if len(started) == 1:
+            raise RuntimeError("Cluster failed to start: it took too long")
+        return processes(loop)
+
+    def slow_client(cluster, *rest):
+        opened.append(cluster)
+        if len(opened) == 1:
+            raise TimeoutError("it took too long")
+        return client(cluster, *rest)
+
+    monkeypatch.setattr(connection, "_processes", slow_processes)
+    monkeypatch.setattr(connection, "_client", slow_client)
+    assert dict(done_on("local", square, [3])) == {3: 9}
+    assert (len(started), len(opened)) == (3, 2)
+    assert [cluster.status for cluster in opened] == [distributed.Status.closed] * 2
+
+
+@pytest.mark.parametrize("error", [RuntimeError, TimeoutError])
+def test_a_local_cluster_that_never_starts_is_told_in_one_line(error, monkeypatch):
+    started = []
+
+    def slow(loop):
+        started.append(loop)
+        raise error("it took\ntoo long")
+
+    monkeypatch.setattr(connection, "_processes", slow)
+    line = "no cluster could be started on this machine in 3 attempts (it took too long); is it too busy? call again"
+    refused(lambda: list(done_on("local", square, [3])), line, error=SureproxError)
+    assert len(started) == 3
+
+
+def test_a_cluster_that_was_closed_is_told_in_one_line():
+    with distributed.LocalCluster(n_workers=0, processes=False, dashboard_address="127.0.0.1:0") as local:
+        pass
+    refused(lambda: list(done_on(local, square, [1])), "cluster of type LocalCluster cannot be reached: ")

@@ -136,7 +136,7 @@ def test_a_test_that_hangs_is_ended(tmp_path: Path, processes: list[str]) -> Non
     (tmp_path / "pytest.ini").write_text("\n".join(["[pytest]", *(f"{k} = {v}" for k, v in options.items())]))
     (tmp_path / "test_hanging.py").write_text(HANGING)
     command = [sys.executable, "-m", "pytest", "-q", *processes, "-p", "no:cacheprovider"]
-    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=240)
     assert result.returncode == 1
     told = result.stdout + result.stderr
     assert "Timeout" in told

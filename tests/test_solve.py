@@ -521,6 +521,14 @@ ARGUMENTS = {
     "record nothing": ({"record": None}, "record is None", "pass a tuple of names"),
     "check_every zero": ({"check_every": 0}, "check_every is 0", "whole number >= 1"),
     "certify": ({"certify": "fast"}, "certify is 'fast'", "pass True, 'cheap' or False"),
+    "certify a number": ({"certify": 1}, "certify is 1", "pass True, 'cheap' or False"),
+    "certify a list": ({"certify": [True]}, "certify is [True]", "pass True, 'cheap' or False"),
+    "tol a boolean": ({"tol": True}, "tol is True", "number > 0"),
+    "floor a boolean": ({"floor": True}, "floor is True", "number >= 0, or None"),
+    "generator a seed": ({"generator": 3}, "generator is a int", "pass a torch.Generator, or None"),
+    "callback a name": ({"callback": "print"}, "callback is a str", "pass a function of one argument, or None"),
+    "differentiable text": ({"differentiable": "no"}, "differentiable is 'no'", "pass True, False or None"),
+    "polish a number": ({"polish": 3}, "polish is 3", "pass True, False or None"),
 }
 
 
@@ -528,6 +536,12 @@ ARGUMENTS = {
 def test_bad_arguments_are_refused(case):
     options, *parts = case
     refused(lambda: sp.solve(PROBLEM, ISTA(), **options), *parts)
+
+
+def test_certify_is_refused_whatever_was_solved_before():
+    """1 == True, also for a cache of plans."""
+    sp.solve(PROBLEM, max_iter=1)
+    refused(lambda: sp.solve(PROBLEM, certify=1, max_iter=1), "certify is 1")
 
 
 def test_wrong_objects_are_refused():

@@ -56,6 +56,28 @@ def test_without_a_gap_converged_is_within_the_tolerance(ratio, tol):
         assert (solution.objective - best <= tol * solution.objective).all()
 
 
+class Tilted(Plain):
+    """f(x) = 1/2 |x|^2 - c'x, without the constant that would keep it from being negative."""
+
+    def value(self, x):
+        return super().value(x) - 0.5 * self.b.square().sum(1)
+
+
+def test_where_f_cancels_r_small_residuals_alone_are_not_enough():
+    """With r(x) much larger than |F(x)|: here all residuals are below tol/2 lam, and F(x) > F(0)."""
+    tol, lam, slope = 1e-2, 1.0, 1.001
+    A, b = torch.eye(1, dtype=F64).unsqueeze(0), torch.full((1, 1), slope, dtype=F64)
+    problem = Problem(Tilted(A, b), Free(torch.full((1,), lam, dtype=F64)))
+    best = -0.5 * (slope - lam) ** 2
+    rule = StoppingRule(problem, None, tol)
+    far, near = (torch.full((1, 1), slope - lam + moved, dtype=F64) for moved in (0.9 * tol / 2 * lam, 1e-7))
+    seen = rule.measure(far)
+    assert float(seen.kkt) < tol / 2 * lam
+    assert float(seen.objective) > 0 > best
+    assert not seen.converged
+    assert rule.measure(near).converged
+
+
 @pytest.mark.parametrize("free", [False, True])
 @pytest.mark.parametrize("long", [1e8, 1e-8])
 def test_the_unit_of_a_column_does_not_change_the_verdict(long, free):

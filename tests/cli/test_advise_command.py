@@ -16,12 +16,12 @@ def file(tmp_path):
 
 def test_text_and_json(command, shelf, file):
     shelf("go-math-l2o/lasso")
-    outcome = command("advise", file, "--budget", "3", "--device", "cpu")
+    outcome = command("advise", file, "--budget", "60", "--device", "cpu")
     assert (outcome.code, outcome.err) == (0, "")
     assert outcome.out.startswith("5 lasso problems from p.npz: use ")
     for expected in ("restarted FISTA", "go-math-l2o/lasso", "per problem", "those it was trained on"):
         assert expected in outcome.out
-    outcome = command("advise", file, "--budget", "3", "--device", "cpu", "--json", "--tol", "1e-4")
+    outcome = command("advise", file, "--budget", "60", "--device", "cpu", "--json", "--tol", "1e-4")
     assert (outcome.code, outcome.err) == (0, "")
     found = json.loads(outcome.out)
     assert (found["source"], found["problems"], found["tol"]) == ("p.npz", 5, 1e-4)

@@ -21,7 +21,7 @@ def interrupted_import(folder: Path, *command: str) -> subprocess.CompletedProce
     paths = os.pathsep.join([str(folder), str(SOURCES)])
     environment = os.environ | {"PYTHONPATH": paths}
     return subprocess.run(
-        [sys.executable, *command], env=environment, cwd=folder, capture_output=True, text=True, timeout=60
+        [sys.executable, *command], env=environment, cwd=folder, capture_output=True, text=True, timeout=240
     )
 
 
@@ -63,5 +63,5 @@ print(inside is signal.SIG_DFL, signal.getsignal(signal.SIGINT) is signal.defaul
 @pytest.mark.parametrize(("program", "silent"), [("/usr/bin/sureprox", True), ("mine.py", False)])
 def test_interrupts_are_handled_again_once_all_is_loaded(program, silent):
     arguments = [sys.executable, "-c", HANDLERS, str(SOURCES / "sureprox" / "_loading.py"), program]
-    ended = subprocess.run(arguments, capture_output=True, text=True, timeout=60)
+    ended = subprocess.run(arguments, capture_output=True, text=True, timeout=240)
     assert ended.stdout == f"{silent} True\n"

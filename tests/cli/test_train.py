@@ -98,7 +98,7 @@ def test_interrupted_run_goes_on_to_the_same_weights(tmp_path: Path) -> None:
         if line.startswith("5/"):
             process.send_signal(signal.SIGINT)
             break
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=240)
     assert process.returncode == 130, err
     *_, stopped, advice = out.splitlines()
     assert re.fullmatch(r"interrupted after \d+ of 60 batches; wrote stopped/checkpoint.pt", stopped)

@@ -16,6 +16,7 @@ import distributed
 
 from sureprox.base import tasks
 from sureprox.base.cluster import map_on
+from sureprox.base.connection import event_loop
 from sureprox.base.errors import SureproxError
 
 COUNT = 20
@@ -38,10 +39,12 @@ def outcome(client: Any, items: Any) -> Any:
 
 def main() -> None:
     tasks.EVERY, tasks.SILENCE = 0.1, 5
-    threads = {"processes": False, "protocol": "tcp://", "threads_per_worker": 1}
+    threads = {"processes": False, "protocol": "tcp://", "threads_per_worker": 1, "silence_logs": 60}
+    threads["dashboard_address"] = "127.0.0.1:0"
     with (
-        distributed.LocalCluster(n_workers=1, **threads, dashboard_address="127.0.0.1:0", silence_logs=60) as local,
-        distributed.Client(local) as client,
+        event_loop() as loop,
+        distributed.LocalCluster(n_workers=1, **threads, loop=loop) as local,
+        distributed.Client(local, timeout=120) as client,
     ):
         print(json.dumps([outcome(client, numbers()), outcome(client, range(COUNT))]))
 

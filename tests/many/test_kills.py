@@ -13,6 +13,7 @@ import torch
 from cases import RESTARTED, problems, slow_source
 
 import sureprox as sp
+from sureprox.base.connection import event_loop
 from sureprox.many import Results, map_on
 
 HERE = Path(__file__).parent
@@ -90,11 +91,11 @@ def test_killed_twice_and_called_again(tmp_path):
 def cluster(environment):
     """Two workers, each a process."""
     distributed = pytest.importorskip("distributed")
+    options = {"threads_per_worker": 1, "dashboard_address": "127.0.0.1:0", "silence_logs": 50}
     with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs=50
-        ) as local,
-        distributed.Client(local) as client,
+        event_loop() as loop,
+        distributed.LocalCluster(n_workers=2, **options, loop=loop) as local,
+        distributed.Client(local, timeout=120) as client,
     ):
         yield client
 

@@ -211,3 +211,54 @@ def test_own_parts_that_lack_something_are_refused():
     nameless.lipschitz = lambda: torch.ones(1)
     with pytest.raises(sp.InputError, match="does not say how many coordinates it has; give it an attribute n"):
         sp.Problem(nameless, OwnPenalty())
+
+
+WRONG = {
+    "value": [lambda x: x.sum(), lambda x: x.sum(1, keepdim=True), lambda x: 1.0],
+    "grad": [lambda x: x.sum(1), lambda x: x[:, :-1], lambda x: x.tolist()],
+    "lipschitz": [lambda: torch.ones(()), lambda: torch.ones(3), lambda: 3.0],
+    "prox": [lambda v, step: v.sum(1), lambda v, step: None],
+    "subdiff": [lambda x: x, lambda x: (x, x.sum(1)), lambda x: (x, 0.0), lambda x: None],
+}
+
+
+def spoiled(part, method, wrong):
+    """The same part, but for one of its methods; its batch is never cut."""
+    own = {method: lambda self, *given, **options: wrong(*given), "batched": None}
+    part.__class__ = type(f"Wrong{type(part).__name__}", (type(part),), own)
+    return part
+
+
+@pytest.mark.parametrize("certify", [True, "cheap", False])
+@pytest.mark.parametrize(("method", "wrong"), [(method, wrong) for method in WRONG for wrong in WRONG[method]])
+def test_a_method_that_returns_something_else_is_one_line(method, wrong, certify):
+    smooth = hasattr(Huber, method) and method != "value"
+    for of_f in {smooth} if method != "value" else (True, False):
+        f = spoiled(huber(), method, wrong) if of_f else huber()
+        r = elastic_net() if of_f else spoiled(elastic_net(), method, wrong)
+        name = "WrongHuber" if of_f else "WrongElasticNet"
+        refused(lambda f=f, r=r: sp.solve(sp.Problem(f, r), max_iter=3, certify=certify), f"{name}.{method} returned")
+
+
+def test_an_error_in_the_code_of_a_part_is_raised_as_it_is():
+    f = spoiled(huber(), "value", lambda x: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        sp.solve(sp.Problem(f, elastic_net()))
+
+
+@pytest.mark.parametrize("certify", [True, "cheap", False])
+@pytest.mark.parametrize("method", ["value", "grad"])
+def test_what_is_not_a_number_is_told_as_infinite_and_solves_nothing(method, certify):
+    """One instance alone; the others of its batch are solved."""
+    true = getattr(huber(), method)
+
+    def sometimes(x):
+        found = true(x.double()).clone()
+        found[1] = torch.nan
+        return found
+
+    solution = sp.solve(sp.Problem(spoiled(huber(), method, sometimes), elastic_net()), max_iter=500, certify=certify)
+    assert solution.converged.tolist() == [True, False, True, True]
+    for name in ("x", "objective", "gap", "kkt", "rate", "credit", "moved"):
+        assert not torch.isnan(getattr(solution, name)).any(), name
+    assert torch.isinf((solution.objective if method == "value" else solution.kkt)[1])

@@ -184,7 +184,7 @@ def train_elsewhere(out: Path, number: int | None, after: int) -> int:
             if int(line) == after:
                 process.send_signal(number)
                 break
-        process.communicate("\n", timeout=60)
+        process.communicate("\n", timeout=240)
         return process.returncode
 
 

@@ -1,129 +1,21 @@
 """Work on several processes or machines: a thin layer over Dask, an extra (`sureprox[dask]`)."""
 
 import contextlib
-import logging
-import os
 import sys
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any, TypeVar
 
-from sureprox.base.errors import InputError, SureproxError
+from sureprox.base.connection import connected
+from sureprox.base.errors import SureproxError
 from sureprox.base.tasks import Tasks, WorkerLostError
 
 Item = TypeVar("Item")
 Value = TypeVar("Value")
 
-LOOPBACK = "127.0.0.1"
 AHEAD = 3  # tasks for each thread of the cluster that are under way at a time
-# A terminal sends Ctrl-C to the workers too, but it is this process that ends them, once their tasks have had a moment.
-DEAF = "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n"
-# Dask lets its workers give every large array back to the system at once, for which new pages have to be made at each
-# step: it more than doubled the time of a shard. So they keep up to 64 MiB, as processes do that nobody told otherwise.
-KEEP = {"MALLOC_TRIM_THRESHOLD_": 2**26, "MALLOC_MMAP_THRESHOLD_": 2**25}
 
 _listeners: dict[str, Callable[[Any], None]] = {}  # to tasks that run in this process
-
-
-def cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-@contextlib.contextmanager
-def connected(cluster: Any) -> Iterator[Any]:
-    """A Dask client of `cluster`: "local", the address of a scheduler, a Dask cluster or a client; None for none.
-
-    "local" starts a process of one thread for each core, which serve this process alone and end with it or before. A
-    client that was given stays open.
-    """
-    if cluster is None:
-        yield None
-        return
-    try:
-        import distributed
-
-        if cluster == "local":
-            import cryptography  # noqa: F401  # Dask makes certificates with it
-    except ModuleNotFoundError as error:
-        raise InputError(
-            f"cluster needs {'cryptography' if error.name == 'cryptography' else 'Dask'}, which is not installed; "
-            "run: pip install 'sureprox[dask]'"
-        ) from None
-    if isinstance(cluster, distributed.Client):
-        yield cluster
-        return
-    if not isinstance(cluster, str) and not hasattr(cluster, "scheduler_address"):
-        raise InputError(f"cluster is a {type(cluster).__name__}; pass 'local', an address or a Dask client")
-    with contextlib.ExitStack() as opened:
-        if cluster == "local":
-            cluster = opened.enter_context(_local())
-        try:
-            client = _client(cluster)
-        except (OSError, TypeError, ValueError) as error:
-            if not isinstance(cluster, str):
-                raise
-            raise InputError(f"cluster {cluster!r} cannot be reached: {' '.join(str(error).split())[:160]}") from None
-        opened.callback(_close, client)
-        yield client
-
-
-def _client(cluster: Any) -> Any:
-    """A Dask client, closed at once if it cannot be opened.
-
-    Dask leaves that to garbage collection, which waits for ever if it comes while another client is being opened in the
-    same thread: both need one lock.
-    """
-    import distributed
-
-    class Client(distributed.Client):
-        def __init__(self, *arguments: Any, **options: Any) -> None:
-            try:
-                super().__init__(*arguments, **options)
-            except BaseException:
-                with contextlib.suppress(Exception):
-                    self.close(timeout=10)
-                raise
-
-    return Client(cluster, set_as_default=False)
-
-
-@contextlib.contextmanager
-def _local() -> Iterator[Any]:
-    """Processes on this machine that nobody else can give tasks to.
-
-    They listen to this machine alone, and only to who has a certificate that is made for them and kept in memory. Dask
-    opens a port for web pages on the scheduler and on each worker, whether there are any or not: there are none.
-    """
-    import dask
-    import distributed
-
-    settings = {
-        "distributed.nanny.pre-spawn-environ": KEEP,
-        "distributed.scheduler.http.routes": [],
-        "distributed.worker.http.routes": [],
-    }
-    with dask.config.set(settings):
-        local = distributed.LocalCluster(
-            n_workers=cores(),
-            threads_per_worker=1,
-            host=LOOPBACK,
-            security=True,
-            scheduler_kwargs={"dashboard": False, "dashboard_address": f"{LOOPBACK}:0"},
-            memory_limit=None,  # chunks are sized to fit; Dask would stop and move work on its own estimate
-            silence_logs=logging.CRITICAL + 1,  # what there is to say is said in one line here
-            preload=[DEAF],
-        )
-        try:
-            yield local
-        finally:
-            _close(local)
-
-
-def _close(opened: Any) -> None:
-    """A client or a cluster, within a minute; the processes of a cluster that hangs end with this one."""
-    with contextlib.suppress(TimeoutError):
-        opened.close(timeout=60)
 
 
 def map_on(

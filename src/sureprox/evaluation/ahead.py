@@ -11,7 +11,8 @@ from typing import Any
 
 import torch
 
-from sureprox.base.cluster import connected, map_on
+from sureprox.base.cluster import map_on
+from sureprox.base.connection import connected
 from sureprox.evaluation import tuning
 from sureprox.evaluation.contestants import UnavailableError
 from sureprox.evaluation.figures import FigureSpec, Line

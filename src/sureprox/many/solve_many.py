@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from sureprox.base.cluster import cores, map_on
+from sureprox.base.cluster import map_on
+from sureprox.base.connection import cores
 from sureprox.base.errors import InputError
 from sureprox.many.facts import described, understood
 from sureprox.many.memory import free_memory

@@ -110,7 +110,13 @@ class Problem:
 
     def lipschitz(self, exact: bool = False) -> Scalars:
         """Smoothness constant L of the smooth part."""
-        return self.f.lipschitz(exact=True) if exact else self.f.lipschitz()
+        L = self.f.lipschitz(exact=True) if exact else self.f.lipschitz()
+        if not isinstance(L, Tensor) or L.shape != (self.batch,):
+            got = f"shape {tuple(L.shape)}" if isinstance(L, Tensor) else f"a {type(L).__name__}"
+            raise InputError(
+                f"{type(self.f).__name__}.lipschitz returned {got}; it must return a tensor ({self.batch},)"
+            )
+        return L
 
     def step_size(self, L: Scalars | None = None) -> Scalars:
         """1/L, by default with L = `lipschitz()`; 1 where L = 0: a linear f has no natural step, and any is safe."""

@@ -202,6 +202,8 @@ def plan(
     `wait`: "auto" too builds the kernels first.
     """
     chosen = chosen_engine(engine)
+    if not isinstance(certify, bool) and not (isinstance(certify, str) and certify == "cheap"):
+        raise InputError(f"certify is {certify!r}; pass True, 'cheap' or False")
     if type(optimizer) is Certified or type(optimizer) is CertifiedCheap:
         certify, optimizer = True if type(optimizer) is Certified else "cheap", optimizer.optimizer
     elif certify == "cheap" and type(optimizer) is FISTA:  # which is a track itself
@@ -286,8 +288,4 @@ def wrapped(optimizer: Optimizer[Any], certify: bool | str, operations: Operatio
     """The optimizer with the guarantee that `certify` asks for."""
     if certify is False:
         return optimizer
-    if certify is True:
-        return Certified(optimizer, operations)
-    if certify == "cheap":
-        return CertifiedCheap(optimizer, operations)
-    raise InputError(f"certify is {certify!r}; pass True, 'cheap' or False")
+    return Certified(optimizer, operations) if certify is True else CertifiedCheap(optimizer, operations)

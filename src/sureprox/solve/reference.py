@@ -9,6 +9,7 @@ from sureprox.base.errors import SureproxError
 from sureprox.optimizers import FISTA
 from sureprox.problems import Problem
 from sureprox.problems.smooth import LinearModel
+from sureprox.problems.trial import require_shapes
 from sureprox.solve.solve import solve
 from sureprox.solve.stopping import StoppingRule
 
@@ -36,6 +37,7 @@ def reference(problem: Problem, tol: float = 1e-12, rounds: int = 60, sweep: int
     """
     exact = problem.to(dtype=torch.float64)
     x = exact.start()
+    require_shapes(exact, x)
     rule = StoppingRule(exact, None, tol)
     optimizer = FISTA(restart=True)
     step_size = exact.step_size()

@@ -18,6 +18,7 @@ from sureprox.optimizers.weights import PRETRAINED, locate, stamp
 from sureprox.problems import Problem
 from sureprox.problems.checks import trusted
 from sureprox.problems.forms import Loss, Shape, form_of
+from sureprox.problems.trial import require_shapes
 from sureprox.solve.implicit import differentiated
 from sureprox.solve.loop import Run
 from sureprox.solve.plan import plan
@@ -144,10 +145,12 @@ def solve(
     if not isinstance(problem, Problem):
         raise InputError(f"problem is a {type(problem).__name__}; make one with sureprox.lasso, logistic or Problem")
     check_options(optimizer, max_iter, tol, record, check_every, floor)
+    _check_switches(generator, callback, {"differentiable": differentiable, "polish": polish, "compile": compile})
     free = optimizer is None and certify and not record and max_iter >= MAX_ITER
     free = free and all(given is None for given in (x0, callback, step_size, generator))
     optimizer = _chosen(problem, optimizer)
     given, start = x0 is not None, problem.start(x0)
+    require_shapes(problem, start)
     if differentiable is None:
         differentiable = torch.is_grad_enabled() and (problem.requires_grad or start.requires_grad)
     if compile is not None:
@@ -203,9 +206,9 @@ def check_options(
         raise InputError(f"max_iter is {max_iter!r}; it must be a whole number >= 0")
     if max_iter > LARGEST:
         raise InputError(f"max_iter is {max_iter}; it must be at most {LARGEST}, the largest number of 64 bits")
-    if not isinstance(tol, int | float | np.floating) or not 0 < tol < float("inf"):
+    if not _is_number(tol) or not 0 < tol < float("inf"):
         raise InputError(f"tol is {tol!r}; it must be a number > 0")
-    if floor is not None and (not isinstance(floor, int | float | np.floating) or not 0 <= floor < float("inf")):
+    if floor is not None and (not _is_number(floor) or not 0 <= floor < float("inf")):
         raise InputError(f"floor is {floor!r}; it must be a number >= 0, or None")
     if isinstance(check_every, bool) or not isinstance(check_every, int | np.integer) or check_every < 1:
         raise InputError(f"check_every is {check_every!r}; it must be a whole number >= 1")
@@ -214,3 +217,17 @@ def check_options(
     for name in record:
         if name not in RECORDS:
             raise InputError(f"record has {name!r}; what can be recorded is {', '.join(RECORDS)}")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | np.floating) and not isinstance(value, bool)
+
+
+def _check_switches(generator: Any, callback: Any, switches: dict[str, Any]) -> None:
+    if not isinstance(generator, torch.Generator | None):
+        raise InputError(f"generator is a {type(generator).__name__}; pass a torch.Generator, or None")
+    if callback is not None and not callable(callback):
+        raise InputError(f"callback is a {type(callback).__name__}; pass a function of one argument, or None")
+    for name, value in switches.items():
+        if not isinstance(value, bool | None):
+            raise InputError(f"{name} is {value!r}; pass True, False or None")

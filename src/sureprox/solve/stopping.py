@@ -22,7 +22,7 @@ ROUNDING = 64  # units of roundoff that count as zero
 
 @dataclass(frozen=True)
 class Measurement:
-    """What is known about a point of each instance; all float64, shape (B,) but for the gradient."""
+    """What is known about a point of each instance; all float64, shape (B,) but for the gradient; NaN counts as inf."""
 
     objective: Tensor
     gap: Tensor  # upper bound on F - F*; infinite where no duality gap is known
@@ -179,7 +179,8 @@ class StoppingRule:
                 small = self._small_residuals(x, seen)
             converged = torch.where(self.by_gap, converged, small)
         converged = converged & torch.isfinite(seen.objective)
-        return Measurement(seen.objective, gap, seen.kkt, converged, seen.grad)
+        objective, gap, kkt = (torch.where(torch.isnan(of), torch.inf, of) for of in (seen.objective, gap, seen.kkt))
+        return Measurement(objective, gap, kkt, converged, seen.grad)
 
     def _small_gap(self, seen: Certificate, gap: Tensor) -> Tensor:
         enough = self.tol * torch.maximum(seen.objective - gap, self.floor)

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from sureprox.base.cluster import connected, done_on, listening
+from sureprox.base.cluster import done_on, listening
+from sureprox.base.connection import connected
 from sureprox.base.errors import ConfigError, SureproxError
 from sureprox.base.files import locked, write_atomically
 from sureprox.base.machine import today

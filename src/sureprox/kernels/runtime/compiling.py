@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 FLAGS = ("-std=c++17", "-O3", "-fPIC", "-shared", "-pthread")
-PATIENCE = 120.0  # seconds a compiler may take
+PATIENCE = 300.0  # seconds a compiler may take: many times what it does, for machines that are busy
 
 
 class CompilerError(Exception):
