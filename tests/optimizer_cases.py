@@ -14,6 +14,7 @@ from sureprox.optimizers import (
     ISTA,
     L2ODM,
     L2OPA,
+    PANOC,
     Activation,
     AdaLISTA,
     Adam,
@@ -21,9 +22,13 @@ from sureprox.optimizers import (
     GoMathL2O,
     GradientMap,
     LearnedOptimizer,
+    LocalFISTA,
     Optimizer,
+    OptISTA,
+    ProxNewton,
     QShrink,
     RNNProp,
+    SpaRSA,
     State,
     Sure,
 )
@@ -43,6 +48,8 @@ class Case:
     families: tuple[str, ...] = FAMILIES
     memory: str = "zeros"  # how the LSTM state starts, where there is one
     follows_shift: bool = True  # moving the problem moves the path: the method sees x only through f and r
+    growth: float = 1  # by how much more than in ISTA rounding grows on the way: steps made of differences amplify it
+    steps: int = 7  # within which no instance is solved
 
     def build(self, dtype: torch.dtype = torch.float32) -> Optimizer:
         """The optimizer, with `calm` weights of this precision if it is a learned one."""
@@ -58,6 +65,14 @@ CASES = [
     Case("ista", ISTA),
     Case("fista", FISTA),
     Case("fista-restart", lambda: FISTA(restart=True)),
+    Case("local-fista", LocalFISTA, growth=10),
+    Case("local-fista-plain", lambda: LocalFISTA(restart=False), growth=10),
+    Case("optista", lambda: OptISTA(steps=12)),
+    Case("sparsa", SpaRSA, growth=100),
+    Case("panoc", PANOC, growth=1000),
+    Case("panoc-3", lambda: PANOC(memory=3), growth=1000),
+    Case("prox-newton", lambda: ProxNewton(inner=50), families=("logistic",), steps=2),
+    Case("certified-panoc", lambda: Certified(PANOC()), growth=1000),
     # With the default betas near 0 a step is nearly sign(g), and a g that crosses zero amplifies rounding 10^4 times;
     # these betas keep the paths comparable to 1e-12. The defaults walk in test_golden_classical.py.
     Case("adam", lambda: Adam(beta1=0.9, beta2=0.999)),

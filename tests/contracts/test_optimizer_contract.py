@@ -176,7 +176,9 @@ def test_a_given_step_size_is_used_and_the_default_is_one_over_l(case, family):
     given = torch.tensor([0.1, 0.2, 0.05], dtype=F64)
     walked = states(problem, optimizer, x0, 2, step_size=given)
     assert all(torch.equal(state.step_size, given) for state in walked)
-    uses_l = case.name.startswith(("ista", "fista", "go-math", "l2o-pa", "certified", "sure"))
+    uses_l = case.name.startswith(
+        ("ista", "fista", "local-fista", "optista", "sparsa", "panoc", "go-math", "l2o-pa", "certified", "sure")
+    )
     default = path(problem, optimizer, x0, 2)
     assert (gap(walked[-1].x, default[-1]) > 1e-6) == uses_l
     if uses_l:
@@ -208,7 +210,7 @@ def test_an_instance_alone_walks_as_in_the_batch(case, family):
     for i in range(BATCH):
         one = torch.tensor([i])
         alone = path(problem.select(one), optimizer, x0[one], 30)
-        assert gap(alone, together[:, one]) <= 1e-12
+        assert gap(alone, together[:, one]) <= 1e-12 * case.growth
 
 
 @select_pairs(lambda case: case.memory == "zeros")
@@ -219,7 +221,7 @@ def test_renaming_the_coordinates_renames_the_path(case, family):
     make, rhs = (sp.lasso, f.b) if family == "lasso" else (sp.logistic, f.y)
     renamed = make(f.A[:, :, order], rhs, problem.r.lam)
     expected = path(problem, optimizer, x0, 30)[:, :, order]
-    assert gap(path(renamed, optimizer, x0[:, order], 30), expected) <= 1e-12
+    assert gap(path(renamed, optimizer, x0[:, order], 30), expected) <= 1e-12 * case.growth
 
 
 @every
@@ -229,7 +231,7 @@ def test_a_shared_matrix_walks_as_its_copies(case, family):
     make, rhs = (sp.lasso, f.b) if family == "lasso" else (sp.logistic, f.y)
     copies = make(f.A.expand(BATCH, -1, -1).contiguous(), rhs, shared.r.lam)
     assert shared.f.A.ndim == 2
-    assert gap(path(shared, optimizer, x0, 30), path(copies, optimizer, x0, 30)) <= 1e-12
+    assert gap(path(shared, optimizer, x0, 30), path(copies, optimizer, x0, 30)) <= 1e-12 * case.growth
 
 
 @every
@@ -284,13 +286,13 @@ class MovedPenalty(Penalty):
         return self.r.subdiff(x + self.t)
 
 
-@select_pairs(lambda case: case.name != "ada-lista")
+@select_pairs(lambda case: case.name not in ("ada-lista", "prox-newton"))  # they need to know A
 def test_shifted_problems_and_problems_of_ones_own(case, family):
     problem, optimizer, x0 = small_problem(family), case.build(), start_point()
     t = 3 * start_point(seed=5)
     own = Problem(MovedSmooth(problem.f, t), MovedPenalty(problem.r, t))
     walked = path(problem.shifted(t), optimizer, x0, 15)
-    assert gap(walked, path(own, optimizer, x0, 15)) <= 1e-13
+    assert gap(walked, path(own, optimizer, x0, 15)) <= 1e-13 * case.growth
     assert gap(walked, path(problem, optimizer, x0, 15)) > 1e-3  # the shift is felt
 
 
@@ -299,7 +301,7 @@ def test_moving_the_problem_moves_the_path_unless_the_method_sees_x(case, family
     problem, optimizer, x0 = small_problem(family), case.build(), start_point()
     t = 3 * start_point(seed=5)
     moved = path(problem.shifted(t), optimizer, x0 - t, 30) + t
-    assert (gap(moved, path(problem, optimizer, x0, 30)) <= 1e-12) == case.follows_shift
+    assert (gap(moved, path(problem, optimizer, x0, 30)) <= 1e-12 * case.growth) == case.follows_shift
 
 
 # --- solve ------------------------------------------------------------------------------------------------------------
@@ -309,14 +311,21 @@ def test_moving_the_problem_moves_the_path_unless_the_method_sees_x(case, family
 def test_solve_walks_the_same_path(case, family):
     problem, optimizer, x0 = small_problem(family), case.build(), start_point()
     solution = sp.solve(
-        problem, optimizer, x0=x0, max_iter=7, tol=1e-14, certify=False, record=("objective",), generator=seeded()
+        problem,
+        optimizer,
+        x0=x0,
+        max_iter=case.steps,
+        tol=1e-14,
+        certify=False,
+        record=("objective",),
+        generator=seeded(),
     )
-    walked = path(problem, optimizer, x0, 7)
+    walked = path(problem, optimizer, x0, case.steps)
     assert torch.equal(solution.x, walked[-1])
-    assert solution.history["objective"].shape == (8, BATCH)
+    assert solution.history["objective"].shape == (case.steps + 1, BATCH)
     expected = torch.stack([problem.objective(x) for x in walked])
     torch.testing.assert_close(solution.history["objective"], expected, rtol=1e-13, atol=0)
-    assert solution.iterations.tolist() == [7] * BATCH
+    assert solution.iterations.tolist() == [case.steps] * BATCH
     assert list(solution.status) == [sp.Status.ITERATION_LIMIT] * BATCH
     assert not solution.x.requires_grad
 

@@ -12,7 +12,12 @@ from sureprox.optimizers.classical import FISTA, ISTA, Adam, AdamHD
 from sureprox.optimizers.go_math_l2o import Activation, GoMathL2O, GradientMap, QShrink
 from sureprox.optimizers.l2o_pa import L2OPA
 from sureprox.optimizers.learned import LearnedOptimizer
+from sureprox.optimizers.local_fista import LocalFISTA
 from sureprox.optimizers.lstm import InitialState
+from sureprox.optimizers.optista import OptISTA
+from sureprox.optimizers.panoc import PANOC
+from sureprox.optimizers.prox_newton import ProxNewton
+from sureprox.optimizers.sparsa import SpaRSA
 from sureprox.optimizers.sure import Sure
 from sureprox.optimizers.weights import Card, from_released, load, pretrained, read_card, save
 
@@ -21,6 +26,7 @@ __all__ = [
     "ISTA",
     "L2ODM",
     "L2OPA",
+    "PANOC",
     "Activation",
     "AdaLISTA",
     "Adam",
@@ -30,9 +36,13 @@ __all__ = [
     "GradientMap",
     "InitialState",
     "LearnedOptimizer",
+    "LocalFISTA",
+    "OptISTA",
     "Optimizer",
+    "ProxNewton",
     "QShrink",
     "RNNProp",
+    "SpaRSA",
     "State",
     "Sure",
     "from_released",
