@@ -119,7 +119,8 @@ def _linear(problem: Problem) -> LinearModel:
 
 def _model(f: LinearModel, y: Vectors, grad: Vectors) -> tuple[_Model, Scalars]:
     """The model of f at y, and a step size for it."""
-    root = f.hessian_root(y, f.A.expand(y.shape[0], *f.A.shape[-2:]))
+    columns = f.map.dense()
+    root = f.hessian_root(y, columns.expand(y.shape[0], *columns.shape[-2:]))
     gram = root.mT @ root if root.shape[2] <= root.shape[1] else None
     model = _Model(y, grad, root, gram)
     L = model.lipschitz()
