@@ -1,4 +1,5 @@
 // The entry points: one for each step and precision.
+#include "certificate/certificate.h"
 #include "network/go_math.h"
 #include "support/polish.h"
 #include "lipschitz/spectrum.h"
