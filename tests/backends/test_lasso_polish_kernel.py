@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from emulation import emulated_for, pointer, run
+from emulation import emulated_for, listed, pointer, run
 
 import sureprox as sp
 from sureprox.kernels.runtime import cuda
@@ -24,7 +24,7 @@ def on_cpu(monkeypatch, library):
         assert memory == made.shared()
 
         def launch(grid, block, arguments, shared_mem):
-            *arrays, m, n, rounds = arguments
+            *arrays, m, n, rounds = listed(file, name, arguments)
             run(made, shared_mem, *map(pointer, arrays), m, n, rounds, grid[0])
 
         return launch

@@ -9,7 +9,6 @@ template <class T> struct Certificate {
     const T *A, *b, *lam;  // (batch, m, n), (batch, m), (batch)
     const double* x;       // (batch, n)
     double *out, *gradient;  // (batch, 3), (batch, n)
-    const T* const* weights;  // none
     int64_t batch, m, n, threads;
 };
 

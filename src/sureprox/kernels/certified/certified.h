@@ -100,7 +100,6 @@ Shown<T> shown(const T* x, const T* from, const T* g, const T* best_x, const T* 
 template <class T> struct Compare {  // new, base and g (batch, K, n), images (batch, K, m), best (batch, n), (batch, m)
     const T *x, *z, *base_x, *base_z, *g, *best_x, *best_z, *L, *lam;
     T *above, *curvature, *move;  // (batch, K)
-    const T* const* weights;      // none
     int64_t batch, points, m, n, threads;
 };
 
@@ -118,7 +117,6 @@ template <class T> void compare(const Compare<T>& in) {
 template <class T> struct Ahead {
     const T *A, *b, *x, *before, *momentum;
     T *z, *there, *g;
-    const T* const* weights;  // none
     int64_t batch, points, m, n, threads;
 };
 
@@ -156,7 +154,6 @@ template <class T> struct Follow {  // tracks (batch, T, .), g (batch, K, n), ma
     T *best_x_new, *best_z_new, *inner_z_new, *track_x_new, *track_z_new, *y_new, *zy_new, *t_new, *g_new;
     T *step_size_new, *above_new, *weight_new;
     int64_t *track_new, *rejected_new, *idle_new;
-    const T* const* weights;  // none
     int64_t batch, tracks, first, m, n, threads;
 };
 
@@ -187,7 +184,7 @@ template <class T> void follow(const Follow<T>& in, int64_t i) {
     }
     ahead_points<T>(int(K), in.A + i * m * n, in.b + i * m, x, before, momentum, z, there, g, m, n);
 
-    Shown<T> seen[POINTS];
+    Shown<T> seen[POINTS] = {};
     int64_t best = 0;
     for (int64_t k = 0; k < K; k++) {
         const T *from = k < first ? in.inner_x + i * n : in.y + (i * F + k - first) * n;

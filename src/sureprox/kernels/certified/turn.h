@@ -11,7 +11,6 @@ template <class T> struct Turn {
     T *z, *g_new, *best_x_new, *best_z_new, *gained_new, *origin_new, *now;
     T *track_x_new, *track_z_new, *y_new, *zy_new, *t_new, *track_g_new, *weight_new, *step_size_new;
     int64_t *track_new, *idle_new, *rejected_new;
-    const T* const* weights;  // none
     int64_t batch, m, n, fista, threads;
 };
 

@@ -16,7 +16,6 @@ constexpr int MOST_STEPS = 48;
 template <class T> struct Largest {
     const T *A, *start;
     T* out;
-    const T* const* weights;  // none
     int64_t batch, m, n, steps, threads;  // steps <= MOST_STEPS
 };
 

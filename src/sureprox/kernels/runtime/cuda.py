@@ -49,7 +49,7 @@ def kernel(file: str, name: str, macros: Macros, device: int, shared_memory: int
     with torch.cuda.device(device):
         torch.zeros(1, device="cuda")  # makes the context of this thread that the kernel is loaded into
         made = function(code, name, shared_memory)
-    quick = launcher(made, device)
+    quick = launcher(made, file, name, device)
 
     def launch(*arguments: Any, **options: Any) -> None:
         if torch.cuda.current_device() == device:

@@ -39,7 +39,8 @@ def launch_polish(A: Tensor, lam: Tensor, given: Attempt, pieces: int) -> Tensor
     batch, m, n = A.shape
     x, g, rows = (value.contiguous() for value in (given.x.double(), given.g.double(), given.rows))
     z, h = torch.empty_like(x), torch.empty_like(x)
-    arguments = [A, lam.expand(batch).contiguous(), rows, x, g, z, h, m, n, ROUNDS]
+    points = {"rows": rows, "x": x, "g": g, "z": z, "h": h}
+    arguments = {"A": A, "lam": lam.expand(batch).contiguous(), **points, "m": m, "n": n, "rounds": ROUNDS}
     kernel = cuda.kernel(*_build(pieces, A.device))
     kernel((len(rows), 1, 1), (THREADS, 1, 1), arguments, shared_mem=shared_memory(pieces))
     return z

@@ -13,7 +13,6 @@ template <class T> struct Polish {
     const int64_t* rows;  // (batch), numbers of instances
     const double *x, *g;  // (batch, n), a point of each of them and the gradient there
     double* z;            // (batch, n)
-    const T* const* weights;  // none
     int64_t batch, m, n, rounds, threads;
 };
 
