@@ -44,6 +44,8 @@ harden: $(VENV)/.installed-dev
 	@SUREPROX_HARDEN=full OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -o timeout=7200 -o faulthandler_timeout=9000 \
 		tests/faults tests/hostile
 	@$(MAKE) --no-print-directory vulnerabilities
+	@echo "kernels of a CPU under the sanitizers"
+	@$(BIN)/python scripts/sanitize.py
 	@echo "endurance, $(MINUTES) minutes"
 	@OMP_NUM_THREADS=1 $(BIN)/python benchmarks/endurance.py --minutes $(MINUTES)
 

@@ -21,19 +21,18 @@ static struct {
     const double *x, *g;
     double *z, *h;
     int m, n, rounds;
-    double slack;
 } arguments;
 
 static void one_thread() {
     auto& a = arguments;
-    polish(a.A, a.lam, a.rows, a.x, a.g, a.z, a.h, a.m, a.n, a.rounds, a.slack);
+    polish(a.A, a.lam, a.rows, a.x, a.g, a.z, a.h, a.m, a.n, a.rounds);
 }
 
 extern "C" int shared() { return sizeof(Shared); }
 
 extern "C" void run(const float* A, const float* lam, const long long* rows, const double* x, const double* g, double* z,
-                    double* h, int m, int n, int rounds, double slack, int batch) {
-    arguments = {A, lam, rows, x, g, z, h, m, n, rounds, slack};
+                    double* h, int m, int n, int rounds, int batch) {
+    arguments = {A, lam, rows, x, g, z, h, m, n, rounds};
     kernel = one_thread;
     launch(batch);
 }

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from sureprox.kernels.lipschitz.gpu_orthonormal import MEMORY
-from sureprox.kernels.runtime import cuda
+from sureprox.kernels.runtime import abi, cuda
 
 
 def emulated(file: str, macros: Mapping[str, int], directory: Path) -> ctypes.CDLL:
@@ -56,6 +56,12 @@ def run(library: ctypes.CDLL, shared_memory: int, *arguments: Any) -> None:
     assert not library.wrote_beyond()
 
 
+def listed(file: str, name: str, arguments: Mapping[str, Any]) -> list[Any]:
+    """The arguments of a kernel as they follow each other; each has one, and there are no others."""
+    abi.in_order(file, name, arguments)
+    return [arguments[field] for field, _ in abi.parameters(file, name)]
+
+
 def pointer(tensor: torch.Tensor | None) -> ctypes.c_void_p:
     return ctypes.c_void_p(tensor.data_ptr() if tensor is not None and tensor.numel() else None)
 
@@ -66,7 +72,8 @@ def emulated_gram_schmidt(directory: Path) -> Callable[..., Any]:
 
     def launch(grid, block, arguments, shared_mem):
         assert shared_mem == MEMORY
-        *tensors, size, count, known, apart, room, first, second = arguments
+        listing = listed("lipschitz/orthonormal.cu", "orthonormal", arguments)
+        *tensors, size, count, known, apart, room, first, second = listing
         drops = (ctypes.c_double(first), ctypes.c_double(second))
         run(library, shared_mem, *map(pointer, tensors), size, count, known, apart, room, *drops, grid[0])
 

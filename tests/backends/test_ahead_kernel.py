@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from emulation import emulated_for, emulated_gram_schmidt, pointer
+from emulation import emulated_for, emulated_gram_schmidt, listed, pointer
 
 import sureprox as sp
 from sureprox.base.operations import Operations
@@ -27,7 +27,7 @@ def on_cpu(monkeypatch, kernels):
 
     def kernel(file, name, macros, device, shared_memory):
         def launch(grid, block, arguments, shared_mem):
-            *arrays, batch, m, n, rows = arguments
+            *arrays, batch, m, n, rows = listed(file, name, arguments)
             assert grid == (batch, -(-m // rows), 1)
             assert shared_mem <= shared_memory
             kernels(macros).run(*map(pointer, arrays), batch, m, n, rows, grid[1])

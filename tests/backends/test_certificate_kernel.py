@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from emulation import emulated_for, pointer, run
+from emulation import emulated_for, listed, pointer, run
 
 import sureprox as sp
 from sureprox.kernels.certificate.gpu import builds, launch_certificate
@@ -24,7 +24,7 @@ def on_cpu(monkeypatch, kernels):
 
     def kernel(file, name, macros, device, shared_memory):
         def launch(grid, block, arguments, shared_mem):
-            *arrays, m, n, matrices = arguments
+            *arrays, m, n, matrices = listed(file, name, arguments)
             assert shared_mem <= shared_memory
             run(kernels(macros), shared_mem, *map(pointer, arrays), m, n, matrices, grid[0])
 

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from emulation import emulated_for, pointer, run
+from emulation import emulated_for, listed, pointer, run
 
 from sureprox.kernels.lipschitz.gpu_gram import LONGEST, builds, launch_largest, shared_memory, threads
 from sureprox.kernels.runtime import cuda
@@ -24,7 +24,7 @@ def on_cpu(monkeypatch, library):
         made = library(macros)
 
         def launch(grid, block, arguments, shared_mem):
-            *arrays, m, n, steps = arguments
+            *arrays, m, n, steps = listed(file, name, arguments)
             size = min(m, n)
             assert shared_mem == memory == shared_memory(size)
             assert block == (threads(size), 1, 1)

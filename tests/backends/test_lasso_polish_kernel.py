@@ -1,10 +1,8 @@
 """lasso_polish.cu against the polish in plain PyTorch, run on a CPU lane by lane (see emulate.h)."""
 
-import ctypes
-
 import pytest
 import torch
-from emulation import emulated_for, pointer, run
+from emulation import emulated_for, listed, pointer, run
 
 import sureprox as sp
 from sureprox.kernels.runtime import cuda
@@ -26,8 +24,8 @@ def on_cpu(monkeypatch, library):
         assert memory == made.shared()
 
         def launch(grid, block, arguments, shared_mem):
-            *arrays, m, n, rounds, slack = arguments
-            run(made, shared_mem, *map(pointer, arrays), m, n, rounds, ctypes.c_double(slack), grid[0])
+            *arrays, m, n, rounds = listed(file, name, arguments)
+            run(made, shared_mem, *map(pointer, arrays), m, n, rounds, grid[0])
 
         return launch
 

@@ -84,13 +84,13 @@ def test_neither_the_neighbours_nor_the_threads_change_a_bit():
 def test_a_solve_uses_it_and_needs_no_copy_of_a_in_float64(monkeypatch):
     called = []
     monkeypatch.setattr(
-        cpu_certificate, "call", lambda *given, **numbers: called.append(given[0]) or _call(*given, **numbers)
+        cpu_certificate, "call", lambda *given, **numbers: called.append(given[:2]) or _call(*given, **numbers)
     )
     problem = drawn(20, 30, 500, torch.float32)
     monkeypatch.setattr(Problem, "to", lambda *_, **__: pytest.fail("A was copied"))
     solution = sp.solve(problem)
     assert bool(solution.converged.all())
-    assert set(called) == {"certificate_float"}
+    assert set(called) == {(cpu_certificate.CERTIFICATE, torch.float32)}
     monkeypatch.undo()
     plain = sp.solve(problem, engine="plain")
     torch.testing.assert_close(solution.objective, plain.objective, rtol=1e-5, atol=0)

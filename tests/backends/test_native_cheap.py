@@ -114,11 +114,11 @@ def test_steps_go_through_the_kernel_until_one_is_given_up(monkeypatch):
     with torch.no_grad():
         state = optimizer.init(problem, x0)
         while not state.any_up:
-            assert calls.count("turn_double") == state.k
+            assert calls.count(cpu_certified.TURN) == state.k
             state = walked(optimizer, problem, state, 1)
         turns = state.k
         state = walked(optimizer, problem, state, 12)
-    assert calls.count("turn_double") == turns
+    assert calls.count(cpu_certified.TURN) == turns
     assert bool(state.given_up.any())
 
 

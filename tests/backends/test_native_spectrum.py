@@ -152,11 +152,11 @@ def test_what_is_not_a_number_is_seen(dtype, value):
 def test_a_solve_uses_it(monkeypatch):
     called = []
     monkeypatch.setattr(
-        cpu_krylov, "call", lambda *given, **numbers: called.append(given[0]) or _call(*given, **numbers)
+        cpu_krylov, "call", lambda *given, **numbers: called.append(given[:2]) or _call(*given, **numbers)
     )
     problem = lasso(drawn(2, 20, 60, torch.float32), torch.ones(2, 20), 0.1)
     solve(problem, max_iter=1)
-    assert called == ["largest_float"]
+    assert called == [(cpu_krylov.LARGEST, torch.float32)]
     solve(problem, max_iter=1, engine="plain")
     assert len(called) == 1
 

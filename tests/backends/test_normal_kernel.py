@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from emulation import emulated_for, pointer
+from emulation import emulated_for, listed, pointer
 
 from sureprox.kernels.products import gpu_gradient as normal
 from sureprox.kernels.products.gpu_gradient import normal_map
@@ -55,10 +55,10 @@ def on_cpu(monkeypatch, kernels):
 
     def kernel(file, name, macros, device, shared_memory):
         def launch(grid, block, arguments, shared_mem):
-            *arrays, batch, m, n, rows = arguments
+            *arrays, batch, m, n, rows = listed(file, name, arguments)
             assert grid == (batch, -(-m // rows), 1)
             assert shared_mem <= shared_memory
-            given = [pointer(array if array.numel() else None) for array in arrays]
+            given = [pointer(array) for array in arrays]
             kernels(macros).run(*given, batch, m, n, rows, grid[1])
 
         return launch

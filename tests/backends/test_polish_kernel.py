@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from emulation import emulated, pointer, run
+from emulation import emulated, listed, pointer, run
 
 from sureprox.kernels.runtime import cuda
 from sureprox.kernels.support.gpu_active_set import WIDEST, active_set, launch_active_set, shared_memory
@@ -19,7 +19,7 @@ def on_cpu(monkeypatch, library):
     """The emulated kernel in place of the compiled one."""
 
     def launch(grid, block, arguments, shared_mem):
-        *arrays, width, rounds = arguments
+        *arrays, width, rounds = listed("support/polish.cu", "active_set", arguments)
         run(library, shared_mem, *map(pointer, arrays), width, rounds, grid[0])
 
     monkeypatch.setattr(cuda, "kernel", lambda *build: launch)

@@ -2,13 +2,13 @@
 // KKT residual and the gradient g = A'z, z = A x - b.
 //
 // Block i works on instance i, warp w of it on rows w, w + WARPS, ..., TURNS of them at a time. A lane keeps its columns
-// of x and of g in registers: groups of four, 32 groups apart. With s the dual scale, that is the minimizer of
-// |z|^2 s^2 / 2 + s z'b among |s| <= lam / max_j |g_j|, the gap is
-//
-//     (1 - s)^2 |z|^2 / 2 + sum_j (lam |x_j| + s g_j x_j).
+// of x and of g in registers: groups of four, 32 groups apart.
 //
 // Compile-time: DOUBLES, whether A, b and lam are in double precision; CHUNKS = ceil(n / 128); TURNS. n is a multiple of
 // 4; A and x lie at multiples of 16 bytes.
+
+#include "runtime/device.cu"
+#include "certificate/gap.h"
 
 #ifndef EMULATED  // tests run the rest of this file on a CPU
 #define SHARED_BYTES(name) extern __shared__ __align__(16) unsigned char name[];
@@ -114,8 +114,7 @@ certificate(const Entry* A, const Entry* b, const Entry* lam, const double* x, d
         const double y = point[j];
         size += fabs(y);
         largest = Largest::of(largest, fabs(g));
-        const double off = y != 0. ? fabs(g + copysign(weight, y)) : fabs(g) - weight;
-        kkt = Largest::of(kkt, off);
+        kkt = Largest::of(kkt, kkt_residual(y, g, weight));
     }
     square = together<Sum>(lane == 0 ? square : 0., room);
     product = together<Sum>(lane == 0 ? product : 0., room);
@@ -123,17 +122,10 @@ certificate(const Entry* A, const Entry* b, const Entry* lam, const double* x, d
     largest = together<Largest>(largest, room);
     kkt = together<Largest>(kkt, room);
 
-    double scale = square > 0. ? -product / square : 1.;
-    if (largest > 0.) {
-        const double limit = weight / largest;
-        scale = scale > limit ? limit : scale < -limit ? -limit : scale;
-    }
+    const double scale = dual_scale(square, product, weight, largest);
     double gap = 0.;
-    for (int j = threadIdx.x; j < n; j += THREADS) {
-        const double y = point[j], term = weight * fabs(y) + scale * parts[j] * y;
-        gap += term > 0. ? term : 0.;
-    }
-    gap = together<Sum>(gap, room) + 0.5 * (1. - scale) * (1. - scale) * square;
+    for (int j = threadIdx.x; j < n; j += THREADS) gap += gap_of_coordinate(point[j], parts[j], weight, scale);
+    gap = together<Sum>(gap, room) + gap_of_residual(scale, square);
     if (threadIdx.x == 0) {
         const double value = 0.5 * square + weight * size;
         const double lost = value - value;  // zero, or not a number: then nothing else is one

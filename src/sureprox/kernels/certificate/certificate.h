@@ -1,27 +1,16 @@
 // What is known about a point of each LASSO problem, in double precision and from one read of A as it is: F, its duality
 // gap, the KKT residual and the gradient g = A'z, z = A x - b.
-//
-// With s the dual scale, that is the minimizer of |z|^2 s^2 / 2 + s z'b among |s| <= lam / max_j |g_j|, the gap is
-//
-//     (1 - s)^2 |z|^2 / 2 + sum_j (lam |x_j| + s g_j x_j).
 #pragma once
-#include "runtime/parallel.h"
+#include "runtime/numbers.h"
+#include "certificate/gap.h"
+#include "runtime/widened.h"
 
 template <class T> struct Certificate {
     const T *A, *b, *lam;  // (batch, m, n), (batch, m), (batch)
     const double* x;       // (batch, n)
     double *out, *gradient;  // (batch, 3), (batch, n)
-    const T* const* weights;  // none
     int64_t batch, m, n, threads;
 };
-
-INLINE Vec<double> widened(const double* p) { return load(p); }
-INLINE Vec<double> widened(const float* p) {
-    typedef float Half __attribute__((vector_size(BYTES / 2)));
-    Half v;
-    std::memcpy(&v, p, sizeof v);
-    return __builtin_convertvector(v, Vec<double>);
-}
 
 // z = A x - b for ROWS rows, of which `count` are there, and their part of g while they are in the nearest cache.
 template <class T>
@@ -68,13 +57,12 @@ template <class T> void certify(const Certificate<T>& in, int64_t instance) {
     }
     double largest = 0, size = 0, kkt = 0;
     for (int64_t j = 0; j < n; j++) {
-        const double off = x[j] != 0 ? std::fabs(g[j] + std::copysign(lam, x[j])) : std::fabs(g[j]) - lam;
-        size += std::fabs(x[j]), largest = std::max(largest, std::fabs(g[j])), kkt = std::max(kkt, off);
+        size += std::fabs(x[j]), largest = std::max(largest, std::fabs(g[j]));
+        kkt = std::max(kkt, kkt_residual(x[j], g[j], lam));
     }
-    double scale = square > 0 ? -product / square : 1;
-    if (largest > 0) scale = std::min(std::max(scale, -lam / largest), lam / largest);
-    double gap = 0.5 * (1 - scale) * (1 - scale) * square;
-    for (int64_t j = 0; j < n; j++) gap += std::max(lam * std::fabs(x[j]) + scale * g[j] * x[j], 0.0);
+    const double scale = dual_scale(square, product, lam, largest);
+    double gap = gap_of_residual(scale, square);
+    for (int64_t j = 0; j < n; j++) gap += gap_of_coordinate(x[j], g[j], lam, scale);
     const double value = 0.5 * square + lam * size, lost = value - value;  // zero, or not a number: then nothing is one
     double* out = in.out + 3 * instance;
     out[0] = value, out[1] = gap + lost, out[2] = kkt + lost;

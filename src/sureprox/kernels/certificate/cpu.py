@@ -3,12 +3,12 @@
 import torch
 from torch import Tensor
 
-from sureprox.kernels.runtime.native import SUFFIX, call
+from sureprox.kernels.runtime.native import call
 from sureprox.problems import Problem
 from sureprox.problems.forms import dense, lam_of
 from sureprox.problems.problem import Certificate
 
-CERTIFICATE = ("A b lam x out gradient weights", "batch m n threads")
+CERTIFICATE = ("certificate/certificate.h", "Certificate")
 
 
 def certificate(problem: Problem, x: Tensor) -> Certificate:
@@ -19,6 +19,6 @@ def certificate(problem: Problem, x: Tensor) -> Certificate:
     y = x if problem.shift is None else x + problem.shift.double()
     tensors: dict[str, Tensor | None] = {"A": A, "b": b.contiguous(), "x": y.contiguous()}
     tensors |= {"lam": lam_of(problem).expand(batch).contiguous(), "out": out, "gradient": gradient}
-    call(f"certificate_{SUFFIX[A.dtype]}", CERTIFICATE, tensors, (), batch=batch, m=m, n=n)
+    call(CERTIFICATE, A.dtype, tensors, batch=batch, m=m, n=n)
     objective, gap, kkt = out.unbind(1)
     return Certificate(objective, gap, kkt, gradient)

@@ -31,10 +31,11 @@ def launch_certificate(A: Tensor, b: Tensor, lam: Tensor, x: Tensor) -> tuple[Te
     """
     batch, (m, n) = len(b), A.shape[-2:]
     out, gradient = x.new_empty(batch, NUMBERS), x.new_empty(batch, n)
-    given = [A, b.contiguous(), lam.expand(batch).contiguous(), x.contiguous()]
+    given = {"A": A, "b": b.contiguous(), "lam": lam.expand(batch).contiguous(), "x": x.contiguous()}
+    sizes = {"m": m, "n": n, "matrices": 1 if A.ndim == 2 else batch}
+    arguments = {**given, "out": out, "gradient": gradient, **sizes}
     kernel = cuda.kernel(*_build(n, A.dtype, cuda.index(A.device)))
-    sizes = [m, n, 1 if A.ndim == 2 else batch]
-    kernel((batch, 1, 1), (THREADS, 1, 1), [*given, out, gradient, *sizes], shared_mem=shared_memory(n))
+    kernel((batch, 1, 1), (THREADS, 1, 1), arguments, shared_mem=shared_memory(n))
     return out, gradient
 
 

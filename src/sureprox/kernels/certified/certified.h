@@ -1,14 +1,11 @@
 // Certified iterations on LASSO problems with one A per instance: what guarantee/certified.py, tracks.py, guaranteed.py
 // and problems/stacked.py compute and explain, for K points of an instance in one go.
 #pragma once
+#include "runtime/numbers.h"
+#include "certified/rules.h"
 #include "runtime/parallel.h"
 
 constexpr int POINTS = 3;  // at most: a wrapped optimizer and two FISTA tracks
-
-// What L becomes after a step that has seen `curvature` > L, as in tracks.py
-template <class T> INLINE T raised(T L, T curvature) {
-    return std::min(10 * L, std::max(2 * L, T(1.02) * curvature));
-}
 
 // f(vector, vector, ...) over whole vectors, then the rest with zeros beyond the end
 template <class T, class Body> INLINE void sweep(int64_t n, const Body& body) {
@@ -80,13 +77,10 @@ template <class T> void ahead_points(int points, const T* A, const T* b, const T
     ahead_points<T, 3>(A, b, x, before, momentum, z, w, g, m, n);
 }
 
-template <class T> struct Shown { T above, curvature, move; };
-
 // What the step of one point from `from`, with gradient g there, has shown
 template <class T>
 Shown<T> shown(const T* x, const T* from, const T* g, const T* best_x, const T* z, const T* base, const T* best_z, T L,
                T lam, int64_t n, int64_t m) {
-    constexpr T eps = std::numeric_limits<T>::epsilon(), tiny = std::numeric_limits<T>::min();
     Vec<T> xx{}, dd{}, ll{}, gl{}, change{}, bb{}, ee{}, ss{};
     sweep<T>(n, [&](int64_t j, int64_t count) IN_PLACE {
         const Vec<T> here = some(x + j, count), best = some(best_x + j, count);
@@ -98,24 +92,14 @@ Shown<T> shown(const T* x, const T* from, const T* g, const T* best_x, const T* 
         const Vec<T> at = some(base + j, count), d = some(z + j, count) - at, e = some(best_z + j, count) - at;
         bb += d * d, ee += e * e, ss += at * at;
     });
-    const T bent = total<T>(bb), bent_best = total<T>(ee), spread = std::sqrt(L), penalty = lam * total<T>(change);
-    const T length = std::sqrt(total<T>(xx)), step = std::sqrt(total<T>(dd)), size = std::sqrt(total<T>(ss));
-    const T reach = spread * std::sqrt(total<T>(ll)), turn = std::sqrt(bent), turn_best = std::sqrt(bent_best);
-    const T scale = 2 * size + 2 * spread * length + reach;
-    const T error = eps * (size * reach + (turn + turn_best) * scale);
-    const T value = total<T>(gl) + (bent - bent_best) / 2 + error + penalty + 8 * eps * std::abs(penalty);
-    const T bend = turn - 16 * eps * scale, move = step / (length < tiny ? tiny : length);
-    Shown<T> out;
-    out.above = std::isfinite(value + length) ? value : std::numeric_limits<T>::infinity();
-    out.curvature = move <= 16 * eps ? 0 : (bend < 0 ? 0 : bend * bend) / (step * step);
-    out.move = move;
-    return out;
+    const T sums[POINT_SUMS] = {total<T>(xx),     total<T>(dd), total<T>(ll), total<T>(gl),
+                                total<T>(change), total<T>(bb), total<T>(ee), total<T>(ss)};
+    return shown(sums, L, lam);
 }
 
 template <class T> struct Compare {  // new, base and g (batch, K, n), images (batch, K, m), best (batch, n), (batch, m)
     const T *x, *z, *base_x, *base_z, *g, *best_x, *best_z, *L, *lam;
     T *above, *curvature, *move;  // (batch, K)
-    const T* const* weights;      // none
     int64_t batch, points, m, n, threads;
 };
 
@@ -133,7 +117,6 @@ template <class T> void compare(const Compare<T>& in) {
 template <class T> struct Ahead {
     const T *A, *b, *x, *before, *momentum;
     T *z, *there, *g;
-    const T* const* weights;  // none
     int64_t batch, points, m, n, threads;
 };
 
@@ -171,14 +154,12 @@ template <class T> struct Follow {  // tracks (batch, T, .), g (batch, K, n), ma
     T *best_x_new, *best_z_new, *inner_z_new, *track_x_new, *track_z_new, *y_new, *zy_new, *t_new, *g_new;
     T *step_size_new, *above_new, *weight_new;
     int64_t *track_new, *rejected_new, *idle_new;
-    const T* const* weights;  // none
     int64_t batch, tracks, first, m, n, threads;
 };
 
 // One iteration of all tracks of instance i, after the wrapped optimizer, if there is one (first = 1), has taken its step
 template <class T> void follow(const Follow<T>& in, int64_t i) {
     const int64_t n = in.n, m = in.m, padded = rounded_up(n, LANES<T>), first = in.first, F = in.tracks, K = F + first;
-    constexpr T eps = std::numeric_limits<T>::epsilon(), infinite = std::numeric_limits<T>::infinity();
     const T step_size = in.step_size[i], threshold = step_size * in.lam[i], L = 1 / step_size;
     T *x = scratch<T, 1>(2 * K * padded + 3 * K * m), *g = x + K * padded, *z = g + K * padded, *there = z + K * m;
     T *before = there + K * m, momentum[POINTS] = {}, pace[POINTS] = {};
@@ -192,20 +173,18 @@ template <class T> void follow(const Follow<T>& in, int64_t i) {
         Vec<T> against{};
         sweep<T>(n, [&](int64_t j, int64_t count) IN_PLACE {
             const Vec<T> from = some(in.y + at + j, count), v = from - step_size * some(in.g + (i * K + k) * n + j, count);
-            const Vec<T> size = absolute<T>(v) - threshold, zero{};
-            const Vec<T> cut = size < 0 ? zero : size, moved = v < 0 ? -cut : cut;
+            const Vec<T> moved = soft_threshold(v, threshold);
             put(x + k * padded + j, moved, count);
             against += (from - moved) * (moved - some(in.track_x + at + j, count));
         });
         T t = in.t[i * F + p];
         if (p >= 1 && total<T>(against) > 0) t = 1;
-        pace[p] = (1 + std::sqrt(1 + 4 * t * t)) / 2;
-        momentum[k] = (t - 1) / pace[p];
+        pace[p] = next_pace(t), momentum[k] = momentum_of(t, pace[p]);
         std::memcpy(before + k * m, in.track_z + (i * F + p) * m, m * sizeof(T));
     }
     ahead_points<T>(int(K), in.A + i * m * n, in.b + i * m, x, before, momentum, z, there, g, m, n);
 
-    Shown<T> seen[POINTS];
+    Shown<T> seen[POINTS] = {};
     int64_t best = 0;
     for (int64_t k = 0; k < K; k++) {
         const T *from = k < first ? in.inner_x + i * n : in.y + (i * F + k - first) * n;
@@ -216,34 +195,29 @@ template <class T> void follow(const Follow<T>& in, int64_t i) {
     }
     const bool better = seen[best].above < 0;
     const T drop = better ? -seen[best].above : 0;
-    const int64_t track = better ? best + 2 - first : in.track[i], finder = track == 0 ? K - 1 : track - 2 + first;
+    const int64_t track = better ? track_of(best, int(first)) : in.track[i];
     in.track_new[i] = track;
     bool calm = false;
-    for (int64_t k = first; k < K; k++) calm = calm || seen[k].move <= 8 * eps;
-    const bool still = !better && (calm || seen[finder].move <= 8 * eps);
-    in.idle_new[i] = still ? in.idle[i] + 1 : calm ? in.idle[i] : 0;
+    for (int64_t k = first; k < K; k++) calm = calm || is_still(seen[k].move);
+    in.idle_new[i] = next_idle(in.idle[i], better, calm, is_still(seen[finder_of(track, int(K), int(first))].move));
     std::memcpy(in.best_x_new + i * n, better ? x + best * padded : in.best_x + i * n, n * sizeof(T));
     std::memcpy(in.best_z_new + i * m, better ? z + best * m : in.best_z + i * m, m * sizeof(T));
     std::memcpy(in.inner_z_new + i * m, z, m * sizeof(T));
     if (first) std::memcpy(in.g_new + i * K * n, g, n * sizeof(T));
 
-    const T* known = in.above + i * 5;  // learned, classical, mark, origin, now
-    T* marks = in.above_new + i * 5;
-    T nearest = infinite;
-    for (int64_t k = first; k < K; k++) nearest = std::min(nearest, seen[k].above);
-    const T learned = known[0] + drop, now = first ? seen[0].above + drop : learned;
-    marks[0] = std::min(learned, now), marks[1] = std::min(known[1] + drop, nearest + drop);
-    marks[2] = known[2] + drop, marks[3] = known[3] + drop, marks[4] = now;
+    T nearest = seen[first].above;
+    for (int64_t k = first + 1; k < K; k++) nearest = std::min(nearest, seen[k].above);
+    next_marks(in.above + i * MARKS, drop, nearest, first == 1, seen[0].above, in.above_new + i * MARKS);
 
     bool every = true, initial = false;
     T highest = 0;
     for (int64_t p = 0; p < F; p++) {
         const int64_t k = p + first, at = (i * F + p) * n, row = (i * F + p) * m;
         const T curvature = seen[k].curvature;
-        const bool taken = curvature <= L * (1 + 8 * eps);  // what is not a number is not
+        const bool taken = is_taken(curvature, L);
         every = every && taken;
         if (p == 0) initial = taken;
-        if (std::isfinite(curvature)) highest = std::max(highest, curvature);
+        if (finite(curvature)) highest = std::max(highest, curvature);
         Moving<T>{in.track_x + at, in.track_z + row, in.y + at, in.zy + row, in.g + (i * K + k) * n, in.track_x_new + at,
                   in.track_z_new + row, in.y_new + at, in.zy_new + row, in.g_new + (i * K + k) * n}
             .to(taken, x + k * padded, z + k * m, there + k * m, g + k * padded, momentum[k], n, m);

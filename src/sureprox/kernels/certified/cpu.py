@@ -9,27 +9,17 @@ from torch import Tensor
 from sureprox.guarantee.certified import Certified, CertifiedState
 from sureprox.guarantee.cheap import SHARE, CertifiedCheap, CheapState
 from sureprox.guarantee.tracks import Tracks
-from sureprox.kernels.runtime.native import SUFFIX, arguments, call, go_math_move
+from sureprox.kernels.runtime.native import arguments, call, go_math_move
 from sureprox.optimizers.base import Seen, State
 from sureprox.optimizers.go_math_l2o import GoMathState
 from sureprox.problems import Problem
 from sureprox.problems.forms import dense, lam_of
 from sureprox.problems.stacked import Comparison, Points, Stacked
 
-FOLLOW = (
-    "A b lam inner_x_new inner_x inner_z y zy g track_x track_z t best_x best_z step_size above weight track rejected "
-    "idle best_x_new best_z_new inner_z_new track_x_new track_z_new y_new zy_new t_new g_new step_size_new above_new "
-    "weight_new track_new rejected_new idle_new weights",
-    "batch tracks first m n threads",
-)
-AHEAD = ("A b x before momentum z there g weights", "batch points m n threads")
-COMPARE = ("x z base_x base_z g best_x best_z L lam above curvature move weights", "batch points m n threads")
-TURN = (
-    "A b lam x from_x from_z g best_x best_z step_size gained origin track_x track_z y zy t track_g weight track idle "
-    "rejected z g_new best_x_new best_z_new gained_new origin_new now track_x_new track_z_new y_new zy_new t_new "
-    "track_g_new weight_new step_size_new track_new idle_new rejected_new weights",
-    "batch m n fista threads",
-)
+FOLLOW, AHEAD = ("certified/certified.h", "Follow"), ("certified/certified.h", "Ahead")
+COMPARE, TURN = ("certified/certified.h", "Compare"), ("certified/turn.h", "Turn")
+INNER = ("inner_x_new", "inner_x", "inner_z")  # of a wrapped optimizer, if there is one
+FISTA = ("track_x", "track_z", "y", "zy", "t", "track_g", "weight", "rejected")  # in a turn in which it steps
 
 
 def follow(optimizer: Certified, stack: Stacked, state: CertifiedState, inner: State | None) -> CertifiedState:
@@ -54,13 +44,13 @@ def follow(optimizer: Certified, stack: Stacked, state: CertifiedState, inner: S
     if inner is not None:
         assert state.inner is not None
         parts |= {"inner_x_new": inner.x, "inner_x": state.inner.x, "inner_z": state.inner_z}
-    given: dict[str, Tensor | None] = {name: value.detach().contiguous() for name, value in parts.items()}
+    given = {name: value.detach().contiguous() for name, value in parts.items()}
     same = ("best_x", "best_z", "track_x", "track_z", "y", "zy", "t", "g", "step_size", "above", "weight")
-    made = {f"{name}_new": torch.empty_like(given[name]) for name in (*same, "track", "rejected", "idle")}  # type: ignore[arg-type]
+    made = {f"{name}_new": torch.empty_like(given[name]) for name in (*same, "track", "rejected", "idle")}
     made["inner_z_new"] = torch.empty_like(made["best_z_new"])
     batch, m, n = A.shape
     sizes = {"batch": batch, "tracks": optimizer.count, "first": first, "m": m, "n": n}
-    call(f"follow_{SUFFIX[state.x.dtype]}", FOLLOW, given | made, (), **sizes)
+    call(FOLLOW, state.x.dtype, {**dict.fromkeys(INNER), **given, **made, **sizes})
     new = {name.removesuffix("_new"): value for name, value in made.items()}
     take = new.pop
     moved = tracks.changed(x=take("track_x"), z=take("track_z"), y=take("y"), zy=take("zy"), t=take("t"))
@@ -84,12 +74,14 @@ class _Turn:
         given = {name: value.detach().contiguous() for name, value in (parts | kept).items()}
         self.new = {name: torch.empty_like(given[name]) for name in kept}
         made = {"z": torch.empty_like(given["best_z"]), "now": torch.empty_like(given["origin"])}
-        self.tensors: dict[str, Tensor | None] = {**given, **made, **{f"{k}_new": v for k, v in self.new.items()}}
-        self.sizes = {"batch": len(x), "m": A.shape[1], "n": x.shape[1], "fista": int(self.fista)}
+        made |= {f"{name}_new": value for name, value in self.new.items()}
+        sizes = {"batch": len(x), "m": A.shape[1], "n": x.shape[1], "fista": int(self.fista)}
+        absent = dict.fromkeys((*FISTA, *(f"{name}_new" for name in FISTA)))
+        self.values: dict[str, Any] = {**absent, **given, **made, **sizes}
 
     def after(self, inner: State) -> CheapState:
         new = self.new
-        changed: dict[str, Any] = {"inner": inner, "inner_z": self.tensors["z"], "now": self.tensors["now"]}
+        changed: dict[str, Any] = {"inner": inner, "inner_z": self.values["z"], "now": self.values["now"]}
         changed |= {"x": new["best_x"], "z": new["best_z"]}
         changed |= {name: new[name] for name in ("g", "gained", "origin", "track", "idle")}
         if self.fista:
@@ -101,7 +93,7 @@ class _Turn:
 def follow_cheap(stack: Stacked, state: CheapState, inner: State) -> CheapState:
     """`CertifiedCheap.follow` on LASSO problems that are not shifted, before any instance has been given up."""
     turn = _Turn(stack.problem, state, inner.x)
-    call(f"turn_{SUFFIX[inner.x.dtype]}", TURN, turn.tensors, (), **turn.sizes)
+    call(TURN, inner.x.dtype, turn.values)
     return turn.after(inner)
 
 
@@ -113,7 +105,7 @@ def go_math_turn(optimizer: CertifiedCheap, problem: Problem, state: CheapState)
 
     def then(x: Tensor) -> ctypes.Structure:
         turns.append(_Turn(problem, state, x))
-        return arguments(TURN, turns[0].tensors, **turns[0].sizes)
+        return arguments(TURN, turns[0].values)
 
     stepped = go_math_move(optimizer.optimizer, problem, inner, Seen(state.g[:, 0]), then)  # type: ignore[arg-type]
     return turns[0].after(stepped)
@@ -123,7 +115,7 @@ def ahead(stack: Stacked, x: Tensor, before: Tensor, momentum: Tensor) -> tuple[
     """`Stacked.ahead` from one read of A."""
     A, b = dense(stack.problem)
     batch, points, n = x.shape
-    given: dict[str, Tensor | None] = {
+    given = {
         "A": A,
         "b": b.contiguous(),
         "x": stack.centred(x).contiguous(),
@@ -132,7 +124,7 @@ def ahead(stack: Stacked, x: Tensor, before: Tensor, momentum: Tensor) -> tuple[
     }
     z, g = x.new_empty(batch, points, A.shape[1]), x.new_empty(x.shape)
     made = {"z": z, "there": torch.empty_like(z), "g": g}
-    call(f"ahead_{SUFFIX[x.dtype]}", AHEAD, given | made, (), batch=batch, points=points, m=A.shape[1], n=n)
+    call(AHEAD, x.dtype, given | made, batch=batch, points=points, m=A.shape[1], n=n)
     return z, made["there"], g
 
 
@@ -148,8 +140,8 @@ def compare(stack: Stacked, new: Points, base: Points, g: Tensor, best: Points, 
     batch, points, n = new.x.shape
     parts = {"x": new.x, "z": new.z, "base_x": base.x, "base_z": base.z, "g": g, "best_x": best.x, "best_z": best.z}
     parts |= {"L": L, "lam": lam_of(stack.problem).expand(batch)}
-    given: dict[str, Tensor | None] = {name: value.contiguous() for name, value in parts.items()}
+    given = {name: value.contiguous() for name, value in parts.items()}
     made = {name: L.new_empty(batch, points) for name in ("above", "curvature", "move")}
     sizes = {"batch": batch, "points": points, "m": new.z.shape[2], "n": n}
-    call(f"compare_{SUFFIX[L.dtype]}", COMPARE, given | made, (), **sizes)
+    call(COMPARE, L.dtype, {**given, **made, **sizes})
     return Comparison(**made)

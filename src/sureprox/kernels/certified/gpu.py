@@ -1,6 +1,7 @@
 """A certified iteration on LASSO problems: the FISTA steps as one kernel, all decisions as another; NVIDIA GPUs."""
 
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -18,22 +19,30 @@ def _build(points: int, first: int, device: int, name: str) -> cuda.Build:
     return f"certified/{name}.cu", name, (("POINTS", points), ("FIRST", first)), device, 0
 
 
+OWN = ("own_x", "own_z")  # of a wrapped optimizer, if there is one
+TRACKS = ("y", "g", "x", "z", "t", "step", "lam")
+STEPPED = ("new_x", "before", "momentum_all", "momentum", "t_new")
+
+
 def launch_tracks(own: list[Tensor], given: list[Tensor]) -> list[Tensor]:
-    """What tracks.cu makes of its arguments: x and z of a wrapped optimizer in `own`, if there is one, and the others.
+    """STEPPED, from OWN or nothing and TRACKS.
 
     The new points (B, K, n), the images before (B, K, m), the momentum of all points (B, K) and of the tracks, their t.
     """
-    g, z = given[1], given[3]
-    (batch, points, n), m = g.shape, z.shape[2]
-    made = [g.new_empty(shape) for shape in _stepped_shapes(given)]
-    first = own or [g.new_empty(0)] * 2
-    kernel = cuda.kernel(*_build(points, points - z.shape[1], g.device.index, "tracks"))
-    kernel((batch, 1, 1), (THREADS, 1, 1), [*(value.contiguous() for value in (*first, *given)), *made, n, m])
+    tensors = dict(zip(TRACKS, given, strict=True))
+    (batch, points, n), (_, tracks, m) = tensors["g"].shape, tensors["z"].shape
+    made = [tensors["g"].new_empty(shape) for shape in _stepped_shapes(given)]
+    tensors |= dict(zip(OWN, own, strict=False))
+    arguments: dict[str, Any] = dict.fromkeys(OWN) | {name: value.contiguous() for name, value in tensors.items()}
+    arguments |= dict(zip(STEPPED, made, strict=True)) | {"n": n, "m": m}
+    kernel = cuda.kernel(*_build(points, points - tracks, made[0].device.index, "tracks"))
+    kernel((batch, 1, 1), (THREADS, 1, 1), arguments)
     return made
 
 
 def _stepped_shapes(given: list[Tensor]) -> list[tuple[int, ...]]:
-    (batch, points, n), (_, tracks, m) = given[1].shape, given[3].shape
+    tensors = dict(zip(TRACKS, given, strict=True))
+    (batch, points, n), (_, tracks, m) = tensors["g"].shape, tensors["z"].shape
     return [(batch, points, n), (batch, points, m), (batch, points), (batch, tracks), (batch, tracks)]
 
 
@@ -42,24 +51,35 @@ track_steps = torch.library.custom_op("sureprox::tracks", mutates_args=())(launc
 
 @track_steps.register_fake
 def _(own: list[Tensor], given: list[Tensor]) -> list[Tensor]:
-    return [given[1].new_empty(shape) for shape in _stepped_shapes(given)]
+    return [given[0].new_empty(shape) for shape in _stepped_shapes(given)]
+
+
+NUMBERS = (
+    *("x", "z", "ahead", "g_ahead", "t_ahead", "momentum"),
+    *("inner_x", "inner_z", "y", "zy", "g", "track_x", "track_z", "t"),
+    *("best_x", "best_z", "step_size", "lam", "above", "weight"),
+)
+COUNTS = ("track", "rejected", "idle")
+JUDGED = (  # each like the tensor of that name before it
+    *("y", "zy", "g", "track_x", "track_z", "t", "best_x", "best_z", "step_size", "above", "weight", "inner_z"),
+    *COUNTS,
+)
 
 
 def launch_judge(numbers: list[Tensor], counts: list[Tensor]) -> list[Tensor]:
-    """What judge.cu makes of its arguments: the 20 float ones in `numbers`, then the 3 whole ones in `counts`."""
-    x, z, y = numbers[0], numbers[1], numbers[8]
-    (batch, points, n), m, tracks = x.shape, z.shape[2], y.shape[1]
-    made = [cuda.result(like) for like in _likes(numbers, counts)]
-    given = [value.contiguous() for value in (*numbers, *counts)]
-    kernel = cuda.kernel(*_build(points, points - tracks, x.device.index, "judge"))
-    kernel((batch, 1, 1), (THREADS, 1, 1), [*given, *made, n, m])
-    return made
+    """JUDGED, from NUMBERS and COUNTS."""
+    given = _given(numbers, counts)
+    (batch, points, n), m, tracks = given["x"].shape, given["z"].shape[2], given["y"].shape[1]
+    made = {name: cuda.result(given[name]) for name in JUDGED}
+    arguments: dict[str, Any] = {name: value.contiguous() for name, value in given.items()}
+    arguments |= {f"{name}_new": value for name, value in made.items()} | {"n": n, "m": m}
+    kernel = cuda.kernel(*_build(points, points - tracks, given["x"].device.index, "judge"))
+    kernel((batch, 1, 1), (THREADS, 1, 1), arguments)
+    return list(made.values())
 
 
-def _likes(numbers: list[Tensor], counts: list[Tensor]) -> list[Tensor]:
-    """Of the results' shapes: best x and z, tracks' x, z, y, zy and t, g, step size, marks, weight, z of point 0;
-    track, rejected, idle."""
-    return [*(numbers[k] for k in (14, 15, 11, 12, 8, 9, 13, 10, 16, 18, 19, 7)), *counts]
+def _given(numbers: list[Tensor], counts: list[Tensor]) -> dict[str, Tensor]:
+    return dict(zip((*NUMBERS, *COUNTS), (*numbers, *counts), strict=True))
 
 
 judge = torch.library.custom_op("sureprox::judge", mutates_args=())(launch_judge)
@@ -67,7 +87,8 @@ judge = torch.library.custom_op("sureprox::judge", mutates_args=())(launch_judge
 
 @judge.register_fake
 def _(numbers: list[Tensor], counts: list[Tensor]) -> list[Tensor]:
-    return [like.new_empty(like.shape) for like in _likes(numbers, counts)]
+    given = _given(numbers, counts)
+    return [given[name].new_empty(given[name].shape) for name in JUDGED]
 
 
 def follow(optimizer: Certified, stack: Stacked, state: CertifiedState, inner: State | None) -> CertifiedState:
@@ -90,22 +111,10 @@ def _decided(state: CertifiedState, ahead: Ahead, lam: Tensor) -> CertifiedState
         *(state.x, state.z, state.step_size, lam, state.above, state.weight),
     ]
     made = cuda.direct(judge, launch_judge)(numbers, [state.track, state.rejected, state.idle])
-    x, z, track_x, track_z, y, zy, t, g, step_size, above, weight, inner_z, track, rejected, idle = made
-    return replace(
-        state,
-        x=x,
-        k=state.k + 1,
-        step_size=step_size,
-        z=z,
-        track=track,
-        rejected=rejected,
-        weight=weight,
-        idle=idle,
-        tracks=replace(tracks, x=track_x, z=track_z, y=y, zy=zy, t=t),
-        inner_z=inner_z,
-        g=g,
-        above=above,
-    )
+    new = dict(zip(JUDGED, made, strict=True))
+    take = new.pop
+    moved = replace(tracks, x=take("track_x"), z=take("track_z"), y=take("y"), zy=take("zy"), t=take("t"))
+    return replace(state, k=state.k + 1, x=take("best_x"), z=take("best_z"), tracks=moved, **new)
 
 
 def builds(form: Form, points: int, first: int) -> list[cuda.Build]:

@@ -5,12 +5,11 @@
 //
 // Compile-time: POINTS = K, FIRST = 1 if point 0 belongs to a wrapped optimizer and 0 if all are FISTA's.
 
+#include "runtime/device.cu"
+#include "certified/rules.h"
 #include "runtime/warp.cu"
 
-constexpr int THREADS = 256, WARPS = THREADS / 32, TRACKS = POINTS - FIRST, SUMS = 8, MARKS = 5;
-constexpr float EPS = 1.1920928955078125e-7f, TINY = 1.17549435082228750797e-38f;
-// as in stacked.py and tracks.py
-constexpr float ERROR = 1.f, VALUE_ERROR = 8.f, TRIVIAL = 16.f, STILL = 8.f, GROWTH = 1.02f, JUMP = 10.f;
+constexpr int THREADS = 256, WARPS = THREADS / 32, TRACKS = POINTS - FIRST, SUMS = POINT_SUMS;
 
 struct Given {  // what there is before: points (batch, K, .), tracks (batch, TRACKS, .)
     const float *x, *z, *ahead, *g_ahead, *t_ahead, *momentum;            // of this iteration
@@ -22,8 +21,6 @@ struct Made {
     float *best_x, *best_z, *track_x, *track_z, *y, *zy, *t, *g, *step_size, *above, *weight, *inner_z;
     long long *track, *rejected, *idle;
 };
-
-__device__ __forceinline__ bool finite(float v) { return fabsf(v) <= 3.4028235e38f; }
 
 __device__ void judge_instance(const Given& in, const Made& out, int n, int m) {
     __shared__ float parts[WARPS][POINTS * SUMS], sums[POINTS * SUMS];
@@ -77,20 +74,12 @@ __device__ void judge_instance(const Given& in, const Made& out, int n, int m) {
     __syncthreads();
 
     if (threadIdx.x == 0) {
-        const float L = 1.f / in.step_size[i], spread = sqrtf(L);
+        const float L = 1.f / in.step_size[i];
         float above[POINTS], curvature[POINTS], move[POINTS];
 #pragma unroll
         for (int p = 0; p < POINTS; ++p) {
-            const float* s = sums + p * SUMS;
-            const float length = sqrtf(s[0]), step = sqrtf(s[1]), reach = spread * sqrtf(s[2]), size = sqrtf(s[7]);
-            const float turn = sqrtf(s[5]), turn_best = sqrtf(s[6]), penalty = in.lam[i] * s[4];
-            const float scale = 2.f * size + 2.f * spread * length + reach;
-            const float error = ERROR * EPS * (size * reach + (turn + turn_best) * scale);
-            float value = s[3] + 0.5f * (s[5] - s[6]) + error + penalty + VALUE_ERROR * EPS * fabsf(penalty);
-            above[p] = finite(value + length) ? value : __uint_as_float(0x7f800000u);  // infinity
-            const float bend = turn - TRIVIAL * EPS * scale;
-            move[p] = step / (length < TINY ? TINY : length);
-            curvature[p] = move[p] <= TRIVIAL * EPS ? 0.f : (bend < 0.f ? 0.f : bend * bend) / (step * step);
+            const Shown<float> seen = shown(sums + p * SUMS, L, in.lam[i]);
+            above[p] = seen.above, curvature[p] = seen.curvature, move[p] = seen.move;
         }
         int first = 0;
         float nearest = above[FIRST];
@@ -102,34 +91,25 @@ __device__ void judge_instance(const Given& in, const Made& out, int n, int m) {
         const float drop = better ? -above[first] : 0.f;
         winner = better ? first : -1;
 
-        const long long track = better ? first + 2 - FIRST : in.track[i];
-        const int finder = track == 0 ? POINTS - 1 : (int)track - 2 + FIRST;
+        const long long track = better ? track_of<long long>(first, FIRST) : in.track[i];
+        const int finder = finder_of(track, POINTS, FIRST);
         out.track[i] = track;
         bool calm = false;
 #pragma unroll
-        for (int p = FIRST; p < POINTS; ++p) calm = calm || move[p] <= STILL * EPS;
-        const bool still = !better && (calm || move[finder] <= STILL * EPS);
-        out.idle[i] = still ? in.idle[i] + 1 : (calm ? in.idle[i] : 0);
-
-        const float* known = in.above + i * MARKS;  // learned, classical, mark, origin, now
-        float* marks = out.above + i * MARKS;
-        const float learned = known[0] + drop, classical = known[1] + drop, nearest_now = nearest + drop;
-        const float now = FIRST ? above[0] + drop : learned;
-        marks[0] = now < learned ? now : learned;
-        marks[1] = nearest_now < classical ? nearest_now : classical;
-        marks[2] = known[2] + drop, marks[3] = known[3] + drop, marks[4] = now;
+        for (int p = FIRST; p < POINTS; ++p) calm = calm || is_still(move[p]);
+        out.idle[i] = next_idle(in.idle[i], better, calm, is_still(move[finder]));
+        next_marks(in.above + i * MARKS, drop, nearest, FIRST, above[0], out.above + i * MARKS);
 
         bool all = true;
         float seen = 0.f;
 #pragma unroll
         for (int p = 0; p < TRACKS; ++p) {
             const float bent = curvature[p + FIRST];
-            accepted[p] = bent <= L * (1.f + 8.f * EPS);  // a NaN is not
+            accepted[p] = is_taken(bent, L);
             all = all && accepted[p];
             if (finite(bent) && bent > seen) seen = bent;
         }
-        const float raised = 2.f * L > GROWTH * seen ? 2.f * L : GROWTH * seen;
-        out.step_size[i] = 1.f / (all ? L : (raised < JUMP * L ? raised : JUMP * L));
+        out.step_size[i] = 1.f / (all ? L : raised(L, seen));
         out.rejected[i] = in.rejected[i] + (all ? 0 : 1);
         const float t = in.t[i * TRACKS];
         out.weight[i] = accepted[0] ? t * t / L : in.weight[i];

@@ -5,6 +5,9 @@
 //
 // Compile-time: POINTS = K, FIRST = 1 if point 0 belongs to a wrapped optimizer and 0 if all are FISTA's.
 
+#include "runtime/device.cu"
+#include "formulas.h"
+
 constexpr int THREADS = 256, WARPS = THREADS / 32, TRACKS = POINTS - FIRST;
 constexpr int PLAIN = 1;  // tracks before this one do not restart
 
@@ -29,7 +32,7 @@ tracks(const float* own_x, const float* own_z, const float* y, const float* g, c
 #pragma unroll
         for (int p = 0; p < TRACKS; ++p) {
             const float at = y[p * n + j], v = at - s * g[(p + FIRST) * n + j];
-            next[p] = v - (v > by ? by : (v < -by ? -by : v));  // a NaN stays one
+            next[p] = soft_threshold(v, by);
             against[p] += (at - next[p]) * (next[p] - x[p * n + j]);
         }
         if (FIRST) new_x[j] = own;
@@ -57,7 +60,7 @@ tracks(const float* own_x, const float* own_z, const float* y, const float* g, c
         float sum = 0.f;
         for (int w = 0; w < WARPS; ++w) sum += parts[w][p];
         const float now = p >= PLAIN && sum > 0.f ? 1.f : t[i * TRACKS + p];
-        const float next = (1.f + sqrtf(1.f + 4.f * (now * now))) / 2.f, pace = (now - 1.f) / next;
+        const float next = next_pace(now), pace = momentum_of(now, next);
         t_new[i * TRACKS + p] = next, momentum[i * TRACKS + p] = pace;
         momentum_all[i * POINTS + p + FIRST] = pace;
         if (FIRST && p == 0) momentum_all[i * POINTS] = 0.f;  // it goes on from where it is

@@ -11,12 +11,10 @@ template <class T> struct Turn {
     T *z, *g_new, *best_x_new, *best_z_new, *gained_new, *origin_new, *now;
     T *track_x_new, *track_z_new, *y_new, *zy_new, *t_new, *track_g_new, *weight_new, *step_size_new;
     int64_t *track_new, *idle_new, *rejected_new;
-    const T* const* weights;  // none
     int64_t batch, m, n, fista, threads;
 };
 
 template <class T> void turn(const Turn<T>& in, int64_t i) {
-    constexpr T eps = std::numeric_limits<T>::epsilon();
     enum { OPTIMIZER = 1, FISTA = 2 };  // as in guaranteed.py
     const int64_t n = in.n, m = in.m, padded = rounded_up(n, LANES<T>), K = 1 + in.fista, vector = i * n, image = i * m;
     const T step_size = in.step_size[i], lam = in.lam[i], L = 1 / step_size;
@@ -28,10 +26,9 @@ template <class T> void turn(const Turn<T>& in, int64_t i) {
     if (in.fista) {
         sweep<T>(n, [&](int64_t j, int64_t count) IN_PLACE {
             const Vec<T> v = some(in.y + vector + j, count) - step_size * some(in.track_g + vector + j, count);
-            put(x + padded + j, soft_threshold<T>(v, all(step_size * lam)), count);
+            put(x + padded + j, soft_threshold(v, step_size * lam), count);
         });
-        pace = (1 + std::sqrt(1 + 4 * in.t[i] * in.t[i])) / 2;
-        momentum[1] = (in.t[i] - 1) / pace;
+        pace = next_pace(in.t[i]), momentum[1] = momentum_of(in.t[i], pace);
         std::memcpy(before + m, in.track_z + image, m * sizeof(T));
     }
     ahead_points<T>(int(K), in.A + i * m * n, in.b + image, x, before, momentum, z, there, g, m, n);
@@ -41,12 +38,12 @@ template <class T> void turn(const Turn<T>& in, int64_t i) {
     const bool better = seen.above < 0;
     T fallen = better ? -seen.above : 0, now = seen.above + fallen;
     int64_t track = better ? int64_t(OPTIMIZER) : in.track[i];
-    int64_t idle = !better && seen.move <= 8 * eps ? in.idle[i] + 1 : 0;
+    int64_t idle = !better && is_still(seen.move) ? in.idle[i] + 1 : 0;
     if (better) best_x = x, best_z = z;
     if (in.fista) {
         const Shown<T> other = shown(x + padded, in.y + vector, in.track_g + vector, best_x, z + m, in.zy + image, best_z,
                                      L, lam, n, m);
-        const bool taken = other.curvature <= L * (1 + 8 * eps);  // what is not a number is not
+        const bool taken = is_taken(other.curvature, L);
         if (other.above < 0) {
             best_x = x + padded, best_z = z + m, track = FISTA, idle = 0;
             fallen -= other.above, now -= other.above;
@@ -55,7 +52,7 @@ template <class T> void turn(const Turn<T>& in, int64_t i) {
                   in.track_x_new + vector, in.track_z_new + image, in.y_new + vector, in.zy_new + image,
                   in.track_g_new + vector}
             .to(taken, x + padded, z + m, there + m, g + padded, momentum[1], n, m);
-        const T highest = std::isfinite(other.curvature) ? other.curvature : T(0);
+        const T highest = finite(other.curvature) ? other.curvature : T(0);
         in.t_new[i] = taken ? pace : in.t[i];
         in.step_size_new[i] = 1 / (taken ? L : raised(L, highest));
         in.rejected_new[i] = in.rejected[i] + !taken;

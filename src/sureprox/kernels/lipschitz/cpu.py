@@ -3,10 +3,10 @@
 import torch
 from torch import Tensor
 
-from sureprox.kernels.runtime.native import SUFFIX, call
+from sureprox.kernels.runtime.native import call
 from sureprox.problems.spectrum import SAFETY, starting_block
 
-LARGEST = ("A start out weights", "batch m n steps threads")
+LARGEST = ("lipschitz/spectrum.h", "Largest")
 STEPS = 48  # at most as many as spectrum.h has room for
 STEPS_AFAR, AFAR = 32, 1 << 20  # of an A with more entries than that, which is read from afar in every step
 
@@ -23,7 +23,7 @@ def largest_eigenvalue(stack: Tensor) -> Tensor:
     start = (vector / torch.linalg.vector_norm(vector)).to(stack.dtype)
     found = stack.new_empty(batch)
     tensors: dict[str, Tensor | None] = {"A": stack, "start": start, "out": found}
-    call(f"largest_{SUFFIX[stack.dtype]}", LARGEST, tensors, (), batch=batch, m=m, n=n, steps=steps(m, n))
+    call(LARGEST, stack.dtype, tensors, batch=batch, m=m, n=n, steps=steps(m, n))
     return SAFETY * found
 
 

@@ -59,7 +59,15 @@ def launch_largest(A: Tensor) -> Tensor:
     kernel = cuda.kernel(*_build(size, cuda.index(A.device)))
     for part, out in zip(A.split(max(1, ROOM // size**2)), found.split(max(1, ROOM // size**2)), strict=True):
         gram = torch.bmm(part, part.mT) if m <= n else torch.bmm(part.mT, part)
-        arguments = [part, gram, _start(size, A.device), out, m, n, STEPS]
+        arguments = {
+            "A": part,
+            "gram": gram,
+            "start": _start(size, A.device),
+            "out": out,
+            "m": m,
+            "n": n,
+            "steps": STEPS,
+        }
         kernel((len(part), 1, 1), (threads(size), 1, 1), arguments, shared_mem=shared_memory(size))
     return SAFETY * found
 

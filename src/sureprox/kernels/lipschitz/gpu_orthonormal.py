@@ -65,5 +65,7 @@ def run(
     batch, room = rows.shape[0], rows.stride(0)
     count, size = block.shape[1:]
     apart = 0 if block.shape[0] == 1 else block.stride(0)
-    arguments = [block, scale, rows, new, images, scaled, size, count, known, apart, room, *drops(block.dtype)]
+    given = {"block": block, "scale": scale, "earlier": rows, "out": new, "images": images, "scaled": scaled}
+    sizes = {"size": size, "count": count, "known": known, "apart": apart, "room": room}
+    arguments = given | sizes | dict(zip(("first_drop", "second_drop"), drops(block.dtype), strict=True))
     kernel((batch, 1, 1), (THREADS, 1, 1), arguments, shared_mem=MEMORY)

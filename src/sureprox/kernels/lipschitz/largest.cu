@@ -6,6 +6,9 @@
 // orthogonalised again, which costs copies of eigenvalues that were found already and nothing else: the largest
 // eigenvalue of the tridiagonal matrix is that of G as soon as it is there, and never above it but by rounding.
 
+#include "runtime/device.cu"
+#include "lipschitz/tridiagonal.h"
+
 #ifndef EMULATED  // tests run the rest of this file on a CPU
 #define SHARED_BYTES(name) extern __shared__ __align__(16) unsigned char name[];
 #endif
@@ -89,29 +92,17 @@ struct Mine {
     }
 };
 
-// Whether x is above all eigenvalues of the tridiagonal matrix: whether all pivots of it minus x are negative.
-__device__ bool is_above(const Small& s, int count, float x) {
-    float pivot = s.diagonal[0] - x;
-    for (int j = 1; j < count && pivot < 0.f; ++j)
-        pivot = s.diagonal[j] - x - s.beside[j - 1] * s.beside[j - 1] / pivot;
-    return pivot < 0.f;
-}
-
 // The largest eigenvalue of the tridiagonal matrix of `count` rows: all threads ask, each at another place.
 __device__ float top(Small& s, int count) {
     if (threadIdx.x == 0) {
-        float low = s.diagonal[0], high = 0.f;
-        for (int j = 0; j < count; ++j) {
-            const float before = j > 0 ? s.beside[j - 1] : 0.f, after = j + 1 < count ? s.beside[j] : 0.f;
-            low = fmaxf(low, s.diagonal[j]), high = fmaxf(high, s.diagonal[j] + before + after);
-        }
-        s.low = low, s.high = high;
+        const Bounds<float> found = bounds_of(s.diagonal, s.beside, count);
+        s.low = found.low, s.high = found.high;
     }
     for (int round = 0; round < ROUNDS; ++round) {
         __syncthreads();
         const int t = threadIdx.x;
         const float low = s.low, width = s.high - low, x = low + width * ((t + 1) / (THREADS + 1.f));
-        const bool above = is_above(s, count, x);
+        const bool above = above_all(s.diagonal, s.beside, count, x);
         s.above[t] = above;
         __syncthreads();
         if (above && (t == 0 || !s.above[t - 1])) s.low = low + width * (t / (THREADS + 1.f)), s.high = x;

@@ -6,6 +6,8 @@
 // eigenvalues that were found already and nothing else: the largest eigenvalue of the tridiagonal matrix of the alphas
 // and betas is that of A'A as soon as it is there, and never above it but by rounding.
 #pragma once
+#include "runtime/numbers.h"
+#include "lipschitz/tridiagonal.h"
 #include "runtime/parallel.h"
 
 constexpr int MOST_STEPS = 48;
@@ -14,7 +16,6 @@ constexpr int MOST_STEPS = 48;
 template <class T> struct Largest {
     const T *A, *start;
     T* out;
-    const T* const* weights;  // none
     int64_t batch, m, n, steps, threads;  // steps <= MOST_STEPS
 };
 
@@ -31,26 +32,15 @@ template <class T> T largest_size(const T* a, int64_t count) {
 }
 
 struct Tridiagonal {
-    double diagonal[MOST_STEPS], beside[MOST_STEPS];  // beside[k] is in the rows k and k + 1
+    double diagonal[MOST_STEPS], beside[MOST_STEPS];
     int size = 0;
 
-    // Whether x is above all eigenvalues: whether all pivots of the matrix minus x are negative.
-    bool is_below(double x) const {
-        double pivot = diagonal[0] - x;
-        for (int k = 1; k < size && pivot < 0; k++) pivot = diagonal[k] - x - beside[k - 1] * beside[k - 1] / pivot;
-        return pivot < 0;
-    }
-
-    // The largest eigenvalue, between the largest entry of the diagonal and Gershgorin's bound, by bisection.
+    // The largest eigenvalue, by bisection
     double largest(double precision) const {
-        double low = diagonal[0], high = diagonal[0];
-        for (int k = 0; k < size; k++) {
-            const double before = k > 0 ? beside[k - 1] : 0, after = k + 1 < size ? beside[k] : 0;
-            low = std::max(low, diagonal[k]), high = std::max(high, diagonal[k] + before + after);
-        }
+        auto [low, high] = bounds_of(diagonal, beside, size);
         for (int halved = 0; halved < 100 && high - low > precision * high; halved++) {
             const double middle = (low + high) / 2;
-            (is_below(middle) ? high : low) = middle;
+            (above_all(diagonal, beside, size, middle) ? high : low) = middle;
         }
         return (low + high) / 2;
     }

@@ -16,7 +16,7 @@ template <class T> struct GoMath {
     int64_t batch, m, n, hidden, layers, stride, gradient_map, softplus, biases, threads;
 };
 
-template <class T> Vec<T> activated(Vec<T> v, bool soft) { return soft ? softplus<T>(v) : sigmoid<T>(v); }
+template <class T> Vec<T> activated(Vec<T> v, bool soft) { return soft ? softplus<T>(v) : sigmoid(v); }
 
 // x+ = prox_{r,R}(x - R g - Q v - b1), v+ = (1 - B) G + B v - b2 for one block from coordinate `at` on
 template <class T>
@@ -34,11 +34,10 @@ void go_math_block(const GoMath<T>& in, const Network<T>& network, int64_t i, co
     if (in.shift) take(ts, in.shift + from, count);
     else std::memset(ts, 0, BLOCK<T> * sizeof(T));
     for (int k = 0; k < BLOCK<T>; k += LANES<T>) {
-        Vec<T> x = load(xs + k) + load(ts + k), zero{}, both = all(lam);
-        Vec<T> slope = x > 0 ? both : (x < 0 ? -both : zero), kink = x == 0 ? both : zero;
+        const auto slopes = subdifferential<Vec<T>>(load(xs + k) + load(ts + k), lam);
         store(network_work + k, load(gs + k) / in.norms[3 * i]);
-        store(network_work + BLOCK<T> + k, (slope - kink) / in.norms[3 * i + 1]);
-        store(network_work + 2 * BLOCK<T> + k, (slope + kink) / in.norms[3 * i + 2]);
+        store(network_work + BLOCK<T> + k, slopes.low / in.norms[3 * i + 1]);
+        store(network_work + 2 * BLOCK<T> + k, slopes.high / in.norms[3 * i + 2]);
     }
     for (int k = 0; k < 3; k++) give(in.features + (3 * i + k) * n + at, network_work + k * BLOCK<T>, count);
     const T* out = network.block(network_work, {in.h, in.c, in.h_new, in.c_new, in.stride}, from, count, upcoming);
@@ -50,7 +49,7 @@ void go_math_block(const GoMath<T>& in, const Network<T>& network, int64_t i, co
         Vec<T> R = r_scale * activated<T>(head(0), soft), Q = q_scale * activated<T>(head(1), soft);
         Vec<T> B = activated<T>(head(2), soft), pull = Q * v;
         if (in.biases) pull += head(3);
-        Vec<T> next = soft_threshold<T>(x - R * load(gs + k) - pull + t, lam * R) - t;
+        Vec<T> next = soft_threshold(Vec<T>(x - R * load(gs + k) - pull + t), Vec<T>(lam * R)) - t;
         Vec<T> map = x - next;
         if (in.gradient_map == STD) map -= pull;
         if (in.gradient_map != LHNOR) map /= R + floor;

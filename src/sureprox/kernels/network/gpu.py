@@ -83,7 +83,8 @@ def coordinate_network(
     device = features.device.index
     out = features.new_empty(rows, heads)
     h_new, c_new = cuda.result(h), cuda.result(c)
-    arguments = [features.contiguous(), h.contiguous(), c.contiguous(), weights, out, h_new, c_new, rows]
+    given = {"features": features.contiguous(), "h": h.contiguous(), "c": c.contiguous(), "weights": weights}
+    arguments = {**given, "out": out, "h_new": h_new, "c_new": c_new, "rows": rows}
     _kernel(shape, "network_forward", device)((_blocks(rows, device, 2), 1, 1), (THREADS, 1, 1), arguments)
     return out, h_new, c_new
 
@@ -113,8 +114,9 @@ def coordinate_network_backward(
     blocks = _blocks(rows, device, 1)
     to_features, to_h, to_c = features.new_empty(features.shape), h.new_empty(h.shape), c.new_empty(c.shape)
     partial = weights.new_empty(blocks, shape.weights)
-    inputs = [t.contiguous() for t in (features, h, c, weights, d_out, d_h, d_c)]
-    arguments = [*inputs, to_features, to_h, to_c, partial, rows]
+    given = {"features": features, "h": h, "c": c, "weights": weights, "d_out": d_out, "d_h_new": d_h, "d_c_new": d_c}
+    made = {"d_features": to_features, "d_h": to_h, "d_c": to_c, "partial": partial, "rows": rows}
+    arguments = {name: value.contiguous() for name, value in given.items()} | made
     _kernel(shape, "network_backward", device)((blocks, 1, 1), (THREADS, 1, 1), arguments, shared_mem=shape.memory)
     return to_features, to_h, to_c, partial
 

@@ -26,7 +26,7 @@ __device__ __forceinline__ void mma(float& d0, float& d1, float& d2, float& d3, 
 }
 #endif
 
-#include "network/activations.cu"
+#include "runtime/cells.cu"
 
 constexpr int UNITS = 20, GATES = 80, V = 5, WARPS = 8, THREADS = 32 * WARPS, TILE = 16, BLOCK_ROWS = WARPS * TILE;
 constexpr bool WIDE = FEATURES == UNITS;

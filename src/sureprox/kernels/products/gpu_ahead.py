@@ -35,9 +35,10 @@ def launch_ahead(A: Tensor, x: Tensor, before: Tensor, momentum: Tensor, b: Tens
     blocks = -(-m // rows)
     z, w = before.new_empty(before.shape), before.new_empty(before.shape)
     gradient = parts(blocks, x)
-    given = [cuda.aligned(x), *(value.contiguous() for value in (before, momentum, b))]
+    given = {"before": before.contiguous(), "momentum": momentum.contiguous(), "b": b.contiguous()}
+    given |= {"A": A, "x": cuda.aligned(x), "z": z, "w": w, "gradient": gradient}
     kernel = cuda.kernel(*_build(n, points, device))
-    arguments = [A, *given, z, w, gradient, batch, m, n, rows]
+    arguments = {**given, "batch": batch, "m": m, "n": n, "R": rows}
     kernel((batch, blocks, 1), (THREADS, 1, 1), arguments, shared_mem=shared_memory(n, points))
     return z, w, added_up(blocks, gradient)
 

@@ -62,8 +62,8 @@ def launch_normal_map(A: Tensor, x: Tensor, b: Tensor | None, with_value: bool) 
     nothing = x.new_empty(0)  # its address is a null pointer
     gradient, value = parts(blocks, x), parts(blocks, x[:, 0]) if with_value else nothing
     kernel = cuda.kernel(*_build(n, device))
-    given = [A, cuda.aligned(x), b.contiguous() if b is not None else nothing]
-    arguments = [*given, gradient, value, batch, m, n, rows]
+    given = {"A": A, "x": cuda.aligned(x), "b": None if b is None else b.contiguous()}
+    arguments = {**given, "gradient": gradient, "value": value, "batch": batch, "m": m, "n": n, "R": rows}
     kernel((batch, blocks, 1), (THREADS, 1, 1), arguments, shared_mem=shared_memory(n, 1))
     return added_up(blocks, gradient), added_up(blocks, value) if with_value else nothing
 

@@ -1,5 +1,7 @@
 // Layers on a block of coordinates whose signals lie as (channel, BLOCK) in the nearest cache.
 #pragma once
+#include "runtime/numbers.h"
+#include "formulas.h"
 #include "runtime/parallel.h"
 
 // Four rows of W s + b at a time: weights as (group, input, 4), biases as (group, 4). `meanwhile(u, k)` is called for
@@ -27,21 +29,18 @@ INLINE void groups_of_four(const T* weights, const T* bias, int groups, int inpu
 constexpr auto NOTHING = [](int, int) {};
 
 // What the gates are multiplied with before 2^gate is taken: e^-i, e^-f, e^-2g, e^-o.
-template <class T> constexpr T GATE[4] = {T(-LOG2E), T(-LOG2E), T(-2 * LOG2E), T(-LOG2E)};
+template <class T> constexpr T GATE[4] = {-LOG2E<T>, -LOG2E<T>, -2 * LOG2E<T>, -LOG2E<T>};
 
-// c+ = sigmoid(f) c + sigmoid(i) tanh(g), h+ = sigmoid(o) tanh(c+) of G vectors, from gates i, f, g, o scaled as above;
-// two divisions each. The gates are lost.
+// The cells of G vectors, from gates i, f, g, o scaled as above, which are lost; c becomes the new one. There is room for
+// 2^MOST, so that tanh needs no |g|.
 template <class T, int G> INLINE void cells(Vec<T> (&gates)[4][G], Vec<T> (&c)[G], Vec<T> (&h)[G]) {
-    const T one = 1;
-    Vec<T> ec[G];
+    Vec<T> small[G];
     for (int q = 0; q < 4; q++) exp2_of<G>(gates[q]);
-    for (int g = 0; g < G; g++) {
-        const Vec<T> both = (one + gates[0][g]) * (one + gates[2][g]), forget = one + gates[1][g];
-        c[g] = over<T>(c[g] * both + (one - gates[2][g]) * forget, both * forget);
-    }
-    for (int g = 0; g < G; g++) ec[g] = c[g] * T(-2 * LOG2E);
-    exp2_of<G>(ec);
-    for (int g = 0; g < G; g++) h[g] = over<T>(one - ec[g], (one + gates[3][g]) * (one + ec[g]));
+    for (int g = 0; g < G; g++)
+        c[g] = next_memory<Vec<T>>(c[g], 1 + gates[0][g], 1 + gates[1][g], {1 - gates[2][g], 1 + gates[2][g]});
+    for (int g = 0; g < G; g++) small[g] = c[g] * (-2 * LOG2E<T>);
+    exp2_of<G>(small);
+    for (int g = 0; g < G; g++) h[g] = shown_memory<Vec<T>>(1 + gates[3][g], {1 - small[g], 1 + small[g]});
 }
 
 // Memory of an LSTM, a row for each unit, `stride` apart; c_new may be c, and h_new null.

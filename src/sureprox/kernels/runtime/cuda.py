@@ -21,15 +21,20 @@ Build = tuple[str, str, Macros, int, int]  # file, kernel, compile-time numbers,
 
 
 def source(file: str, macros: Mapping[str, int]) -> str:
-    """The text of a .cu file with its compile-time numbers and the .cu files that it includes."""
+    """The text of a .cu file with its compile-time numbers and the files that it includes."""
     defines = "".join(f"#define {name} {value}\n" for name, value in macros.items())
-    return defines + _text(file)
+    return defines + _text(file, set())
 
 
-def _text(file: str) -> str:
-    """The run-time compiler knows no folder to include from."""
-    text = files("sureprox.kernels").joinpath(file).read_text(encoding="utf-8")
-    return re.sub(r'^#include "([\w/]+\.cu)"$', lambda found: _text(found[1]), text, flags=re.MULTILINE)
+def _text(file: str, known: set[str]) -> str:
+    """The run-time compiler knows no folder to include from; each file is included once."""
+    known.add(file)
+    text = files("sureprox.kernels").joinpath(file).read_text(encoding="utf-8").replace("#pragma once\n", "")
+
+    def included(found: re.Match[str]) -> str:
+        return "" if found[1] in known else _text(found[1], known)
+
+    return re.sub(r'^#include "([\w/]+\.(?:cu|h))"$', included, text, flags=re.MULTILINE)
 
 
 @cache
@@ -44,7 +49,7 @@ def kernel(file: str, name: str, macros: Macros, device: int, shared_memory: int
     with torch.cuda.device(device):
         torch.zeros(1, device="cuda")  # makes the context of this thread that the kernel is loaded into
         made = function(code, name, shared_memory)
-    quick = launcher(made, device)
+    quick = launcher(made, file, name, device)
 
     def launch(*arguments: Any, **options: Any) -> None:
         if torch.cuda.current_device() == device:

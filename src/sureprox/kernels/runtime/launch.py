@@ -2,13 +2,14 @@
 
 import ctypes
 import os
-import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
 import torch
 from torch import Tensor
+
+from sureprox.kernels.runtime.abi import in_order
 
 NO_CONTEXT = 201  # CUDA_ERROR_INVALID_CONTEXT: nothing of this thread has used the device yet
 SHARED_BYTES = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
@@ -44,31 +45,17 @@ def _checked(failed: int) -> None:
         raise RuntimeError(f"CUDA could not load a kernel: error {failed} of its driver")
 
 
-def words(arguments: Sequence[Any]) -> list[int]:
-    """Eight bytes for each argument: the address of a tensor, a whole number, or the bits of a float as a double."""
-    found = []
-    for value in arguments:
-        if isinstance(value, Tensor):
-            found.append(value.data_ptr())
-        elif isinstance(value, float):
-            found.append(struct.unpack("<Q", struct.pack("<d", value))[0])
-        else:
-            found.append(int(value) & 0xFFFFFFFFFFFFFFFF)
-    return found
-
-
-def launcher(function: Any, device: int) -> Callable[..., None]:
-    """What launches a kernel of the driver."""
+def launcher(function: Any, file: str, name: str, device: int) -> Callable[..., None]:
+    """What launches a kernel of the driver, made of `name` in a .cu file, with a value for each of its arguments."""
     _driver()  # found now, or no kernel is
 
     def launch(
-        grid: tuple[int, int, int], block: tuple[int, int, int], arguments: Sequence[Any], shared_mem: int = 0
+        grid: tuple[int, int, int], block: tuple[int, int, int], arguments: Mapping[str, Any], shared_mem: int = 0
     ) -> None:
-        if any(isinstance(value, Tensor) and value.get_device() != device for value in arguments):
+        if any(isinstance(value, Tensor) and value.get_device() != device for value in arguments.values()):
             raise ValueError(f"a kernel of CUDA device {device} was given a tensor that is elsewhere; move it there")
-        values = (ctypes.c_uint64 * len(arguments))(*words(arguments))
-        first = ctypes.addressof(values)
-        places = (ctypes.c_void_p * len(arguments))(*range(first, first + 8 * len(arguments), 8))
+        values = in_order(file, name, arguments)
+        places = (ctypes.c_void_p * len(values))(*map(ctypes.addressof, values))
         where = (*grid, *block, shared_mem, torch._C._cuda_getCurrentRawStream(device))
         failed = _driver()(function, *where, places, None)
         if failed == NO_CONTEXT:

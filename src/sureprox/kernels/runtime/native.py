@@ -5,6 +5,7 @@ and do not depend on the place in the batch.
 """
 
 import ctypes
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -13,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from sureprox.kernels.runtime.abi import filled, struct
 from sureprox.kernels.runtime.library import library
 from sureprox.kernels.runtime.threads import available
 from sureprox.optimizers.base import Seen
@@ -27,37 +29,29 @@ LARGEST_ALONE = 1 << 22  # entries of one A above which a single thread per inst
 SUFFIX = {torch.float32: "float", torch.float64: "double"}
 
 
-@cache
-def _arguments(pointers: str, numbers: str) -> type[ctypes.Structure]:
-    """A struct of pointers, then of 64-bit numbers, as in the C++ of that step."""
-    fields: list[tuple[str, Any]] = [(name, ctypes.c_void_p) for name in pointers.split()]
-    fields += [(name, ctypes.c_int64) for name in numbers.split()]
-    return type("Arguments", (ctypes.Structure,), {"_fields_": fields})
+Table = tuple[str, str]  # where the struct of a kernel is declared, and its name
+GO_MATH, FORWARD = ("network/go_math.h", "GoMath"), ("network/go_math.h", "Forward")
+GRADIENT = ("products/gradient.h", "Gradient")
 
 
-GO_MATH = (
-    "A b g shift lam step q_scale norms x v h c x_new v_new h_new c_new R Q B features weights turn",
-    "batch m n hidden layers stride gradient_map softplus biases threads",
-)
-GRADIENT = ("A b x g weights", "batch m n threads")
-FORWARD = ("features h c out h_new c_new weights", "rows width hidden layers stride heads inner threads")
-
-
-def arguments(
-    layout: tuple[str, str], tensors: Mapping[str, Tensor | None], weights: Any = None, **numbers: int
-) -> ctypes.Structure:
+def arguments(table: Table, values: Mapping[str, Any]) -> ctypes.Structure:
     """The struct of a kernel on contiguous tensors of one dtype, which must outlive it; None is a null pointer."""
-    pointers = {key: value.data_ptr() for key, value in tensors.items() if value is not None}
-    return _arguments(*layout)(**pointers, weights=weights, threads=available(), **numbers)
+    return filled(struct(*table), {**values, "threads": available()})
 
 
 def call(
-    name: str, layout: tuple[str, str], tensors: Mapping[str, Tensor | None], weights: Sequence[Tensor], **numbers: int
+    table: Table, dtype: torch.dtype, values: Mapping[str, Any], weights: Sequence[Tensor] = (), **numbers: int
 ) -> None:
-    """Call a kernel, see `arguments`; weights become an array of pointers."""
+    """Call a kernel, see `arguments`; weights, if there are any, become an array of pointers."""
     array = (ctypes.c_void_p * len(weights))(*map(Tensor.data_ptr, weights))
-    made = arguments(layout, tensors, ctypes.addressof(array), **numbers)
-    _function(library(build=False), name)(ctypes.byref(made))
+    given = {"weights": ctypes.addressof(array)} if weights else {}
+    made = arguments(table, {**values, **numbers, **given})
+    _function(library(build=False), f"{_snake(table[1])}_{SUFFIX[dtype]}")(ctypes.byref(made))
+
+
+@cache
+def _snake(name: str) -> str:
+    return re.sub(r"(?<!^)([A-Z])", r"_\1", name).lower()
 
 
 @cache
@@ -158,9 +152,9 @@ def go_math_move(
     new["features"] = x.new_empty(batch, 3, n)
     turn = None if then is None else then(new["x_new"])
     call(
-        f"go_math_{SUFFIX[x.dtype]}",
         GO_MATH,
-        tensors | new,
+        x.dtype,
+        tensors | new | {"turn": None if turn is None else ctypes.addressof(turn)},
         weights=network_weights(network, x.dtype),
         batch=batch,
         m=rows_of(parts),
@@ -171,7 +165,6 @@ def go_math_move(
         gradient_map=list(GradientMap).index(optimizer.gradient_map),
         softplus=optimizer.activation is Activation.SOFTPLUS,
         biases=optimizer.biases,
-        **({} if turn is None else {"turn": ctypes.addressof(turn)}),
     )
     changed = {name.removesuffix("_new"): value for name, value in new.items()}
     changed |= {name: changed[name].mT for name in ("h", "c", "features")}
@@ -197,8 +190,8 @@ class NativeNetwork(nn.Module):
         out = signal.new_empty(len(network.names), batch * n)
         new = {"out": out, "h_new": memory_like(tensors["h"]), "c_new": memory_like(tensors["c"])}
         call(
-            f"forward_{SUFFIX[features.dtype]}",
             FORWARD,
+            features.dtype,
             tensors | new,
             weights=network_weights(network, features.dtype),
             rows=batch * n,
@@ -218,5 +211,5 @@ def gradient(problem: Problem, x: Tensor) -> Tensor:
     A, b = dense(problem)
     point, g = problem.centred(x).contiguous(), torch.empty_like(x, memory_format=torch.contiguous_format)
     tensors = {"A": A, "b": b.contiguous(), "x": point, "g": g}
-    call(f"gradient_{SUFFIX[x.dtype]}", GRADIENT, tensors, weights=(), batch=len(x), m=A.shape[1], n=x.shape[1])
+    call(GRADIENT, x.dtype, tensors, batch=len(x), m=A.shape[1], n=x.shape[1])
     return g

@@ -1,4 +1,4 @@
-// Vectors of numbers, and exp, log, sigmoid of them to a few units of roundoff. What is not a number stays so.
+// Vectors of numbers, and exp, log, softplus of them to a few units of roundoff. What is not a number stays so.
 #pragma once
 #include <cmath>
 #include <cstdint>
@@ -48,7 +48,8 @@ template <class T> using Vec = typename Kind<T>::V;
 template <class T> using Int = typename Kind<T>::I;
 template <class T> constexpr int LANES = BYTES / sizeof(T);
 template <class T> constexpr int BLOCK = VECTORS * LANES<T>;
-constexpr double LOG2E = 1.4426950408889634074, LN2 = 0.69314718055994530942;
+template <class T> constexpr T LOG2E = T(1.4426950408889634074);
+constexpr double LN2 = 0.69314718055994530942;
 constexpr int MOST = 40;  // exponents are cut to 2^40, so that the product of three is finite; 1 + 2^-40 is 1 anyway
 
 template <class T> INLINE Vec<T> load(const T* p) {
@@ -127,10 +128,10 @@ template <> INLINE Vec<double> square_root<double>(Vec<double> v) { return (Vec<
 #endif
 
 // a / b for 1 <= b <= 2^122
-template <class T> INLINE Vec<T> over(Vec<T> a, Vec<T> b) { return a / b; }
+template <class T> INLINE Vec<T> divided(Vec<T> a, Vec<T> b) { return a / b; }
 #if defined(WIDE)
 // by a step of Newton's from 14 digits of 1 / b: a division takes as long as twenty multiplications
-template <> INLINE Vec<float> over<float>(Vec<float> a, Vec<float> b) {
+template <> INLINE Vec<float> divided<float>(Vec<float> a, Vec<float> b) {
     Vec<float> r = (Vec<float>)_mm512_rcp14_ps((__m512)b);
     return a * (r + r * (1.0f - b * r));
 }
@@ -146,26 +147,8 @@ template <class T> INLINE Vec<T> log(Vec<T> v) {
     return __builtin_convertvector(k, Vec<T>) * T(LN2) + T(2) * s * sum + (v - v);  // v - v: 0, or NaN
 }
 
-template <class T> INLINE Vec<T> sigmoid(Vec<T> v) { return over<T>(all(T(1)), T(1) + exp2<T>(v * T(-LOG2E))); }
-
 template <class T> INLINE Vec<T> softplus(Vec<T> v) {
-    Vec<T> e = exp2<T>(v * T(LOG2E)), u = T(1) + e, rest = u - T(1);
+    Vec<T> e = exp2<T>(v * LOG2E<T>), u = T(1) + e, rest = u - T(1);
     Vec<T> small = rest == 0 ? e : log<T>(u) * e / rest;  // log(1 + e) without the loss in 1 + e
     return v > 20 ? v : small;
-}
-
-template <class T> INLINE Vec<T> tanh(Vec<T> v) {
-    Vec<T> e = exp2<T>(v * T(-2 * LOG2E));
-    return over<T>(T(1) - e, T(1) + e);
-}
-
-template <class T> INLINE Vec<T> asinh(Vec<T> v) {
-    Vec<T> size = absolute<T>(v), value = log<T>(size + square_root<T>(T(1) + size * size));
-    return v < 0 ? -value : value;
-}
-
-// v minus its projection on [-limit, limit]
-template <class T> INLINE Vec<T> soft_threshold(Vec<T> v, Vec<T> limit) {
-    Vec<T> cut = v < limit ? v : limit;
-    return v - (cut > -limit ? cut : -limit);
 }

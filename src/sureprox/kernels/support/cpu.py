@@ -3,14 +3,14 @@
 import torch
 from torch import Tensor
 
-from sureprox.kernels.runtime.native import SUFFIX, call
+from sureprox.kernels.runtime.native import call
 from sureprox.kernels.runtime.threads import all_threads
 from sureprox.problems.forms import dense, lam_of
 from sureprox.support.newton import ROUNDS, Attempt
 
 WIDEST = 256  # candidates; with more, the matrix products of PyTorch are faster
 MOST_ROWS = 2**14  # of which each thread holds the candidates in float64
-POLISH = ("A lam rows x g z weights", "batch m n rounds threads")
+POLISH = ("support/polish.h", "Polish")
 
 
 def points(given: Attempt) -> Tensor:
@@ -33,5 +33,5 @@ def _narrow(A: Tensor, lam: Tensor, given: Attempt) -> Tensor:
     z = torch.empty_like(x)
     tensors: dict[str, Tensor | None] = {"A": A, "lam": lam.expand(count).contiguous(), "rows": rows}
     tensors |= {"x": x, "g": g, "z": z}
-    call(f"polish_{SUFFIX[A.dtype]}", POLISH, tensors, (), batch=len(rows), m=m, n=n, rounds=ROUNDS)
+    call(POLISH, A.dtype, tensors, batch=len(rows), m=m, n=n, rounds=ROUNDS)
     return z

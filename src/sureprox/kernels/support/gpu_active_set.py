@@ -26,8 +26,8 @@ def launch_active_set(given: Candidates) -> Tensor:
     """`Candidates.active_set` by the kernel."""
     batch, width = given.x.shape
     z = torch.empty_like(given.x, memory_format=torch.contiguous_format)
-    values = (given.gram, given.x, given.g, given.lam, given.pull, given.limit, given.on)
-    arguments = [*(value.contiguous() for value in values), z, width, ROUNDS]
+    arguments = {name: getattr(given, name).contiguous() for name in ("gram", "x", "g", "lam", "pull", "limit", "on")}
+    arguments |= {"z": z, "width": width, "rounds": ROUNDS}
     kernel = cuda.kernel(*_build(z.device))
     kernel((batch, 1, 1), (THREADS, 1, 1), arguments, shared_mem=shared_memory(width))
     return z

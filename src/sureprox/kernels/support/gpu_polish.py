@@ -5,7 +5,7 @@ from torch import Tensor
 
 from sureprox.kernels.runtime import cuda
 from sureprox.problems.forms import Form, dense, lam_of
-from sureprox.support.newton import ROUNDS, SLACK, Attempt
+from sureprox.support.newton import ROUNDS, Attempt
 
 THREADS, SIDE, LONGEST, DEEP = 256, 16, 512, 32  # as in lasso_polish.cu
 PIECES = (4, 7, 10)  # for supports of at most so many times SIDE candidates, less one
@@ -39,7 +39,8 @@ def launch_polish(A: Tensor, lam: Tensor, given: Attempt, pieces: int) -> Tensor
     batch, m, n = A.shape
     x, g, rows = (value.contiguous() for value in (given.x.double(), given.g.double(), given.rows))
     z, h = torch.empty_like(x), torch.empty_like(x)
-    arguments = [A, lam.expand(batch).contiguous(), rows, x, g, z, h, m, n, ROUNDS, SLACK]
+    points = {"rows": rows, "x": x, "g": g, "z": z, "h": h}
+    arguments = {"A": A, "lam": lam.expand(batch).contiguous(), **points, "m": m, "n": n, "rounds": ROUNDS}
     kernel = cuda.kernel(*_build(pieces, A.device))
     kernel((len(rows), 1, 1), (THREADS, 1, 1), arguments, shared_mem=shared_memory(pieces))
     return z

@@ -7,6 +7,9 @@
 // and whoever is not in S is passed over. At the point that comes out the whole gradient is computed; if a coordinate
 // that was no candidate should have joined, or the rounds were not enough, all is done once more from there.
 
+#include "runtime/device.cu"
+#include "support/rules.h"
+
 #ifndef EMULATED  // tests run the rest of this file on a CPU
 #define SHARED_BYTES(name) extern __shared__ __align__(16) unsigned char name[];
 
@@ -20,7 +23,7 @@ __device__ __forceinline__ void multiply_add(double (&c)[2], double a, double b)
 #endif
 
 // PIECES, given: SIDE PIECES - 1 candidates at most
-constexpr int THREADS = 256, WARP = 32, WARPS = THREADS / WARP, SIDE = 16, DEEP = 32, LONGEST = 512, ATTEMPTS = 2;
+constexpr int THREADS = 256, WARP = 32, WARPS = THREADS / WARP, SIDE = 16, DEEP = 32, LONGEST = 512;
 constexpr int MOST = SIDE * PIECES, TRIANGLE = MOST * (MOST + 1) / 2, HELD = (MOST + WARP - 1) / WARP;
 constexpr int STRIDE = MOST + 4;  // so that four rows of four doubles lie in different banks
 constexpr int UNITS = (PIECES * (PIECES + 1) / 2 + WARPS - 1) / WARPS;  // pieces of G that a warp makes
@@ -74,7 +77,7 @@ __device__ int chosen(Shared& s, const double* x, const double* g, double lam, i
     int before = 0, size = 0;
     for (int w = 0; w < WARPS; ++w) before += w < warp ? s.sums[w] : 0, size += s.sums[w];
     for (int k = EACH * WARP * warp; k < first; ++k) before += s.all.on[k];
-    const int wanted = size + size / 8 + 8, width = wanted < n ? wanted : n;
+    const int wanted = candidates_for(size), width = wanted < n ? wanted : n;
     if (size > m || width >= MOST) return 0;
     if (threadIdx.x == 0) s.size = size;
     int rank[EACH] = {};
@@ -247,11 +250,11 @@ __device__ Outcome active_set(Shared& s, double lam, double limit, int width, in
         __syncthreads();
         for (int j = threadIdx.x; j < width; j += THREADS) {
             const double there = s.x[j] + s.d[j], slope = product(s, j, width) + s.g[j];
-            const bool leaves = s.pull[j] * there > 0., joins = !s.inside[j] && fabs(slope) > limit;
+            const bool leaves = leaves_at(s.pull[j], there), joins = joins_at(s.inside[j], slope, limit);
             s.z[j] = leaves ? 0. : there;
             if (!(fabs(there) < 1e300)) s.broken = 1;
             if (leaves || joins) {
-                s.pull[j] = joins ? copysign(lam, slope) : 0.;
+                s.pull[j] = next_pull(joins, slope, lam);
                 s.inside[j] = !s.inside[j];
                 s.changed = 1;
             }
@@ -310,12 +313,12 @@ __device__ bool complete(Shared& s, const float* A, const double* g, double* out
 // the way. n <= LONGEST.
 extern "C" __global__ void __launch_bounds__(THREADS, PIECES < 8 ? 2 : 1)
 polish(const float* A, const float* lam, const long long* rows, const double* x, const double* g, double* z, double* h,
-       int m, int n, int rounds, double slack) {
+       int m, int n, int rounds) {
     SHARED_BYTES(raw)
     Shared& s = *reinterpret_cast<Shared*>(raw);
     const long long instance = rows[blockIdx.x], first = (long long)blockIdx.x * n;
     const float* mine = A + instance * m * n;
-    const double weight = lam[instance], limit = weight * (1. + slack);
+    const double weight = lam[instance], limit = weight * (1. + SLACK);
     const double *point = x + first, *slope = g + first;
     z += first, h += first;
     for (int j = threadIdx.x; j < n; j += THREADS) z[j] = point[j];
@@ -326,7 +329,7 @@ polish(const float* A, const float* lam, const long long* rows, const double* x,
         for (int c = threadIdx.x; c < width; c += THREADS) {
             const double value = point[s.columns[c]];
             s.inside[c] = c < s.size, s.x[c] = value, s.g[c] = slope[s.columns[c]];
-            s.pull[c] = value == 0. ? 0. : value > 0. ? -weight : weight;
+            s.pull[c] = pull_of(value, weight);
         }
         form(s, mine, m, n, width);
         const Outcome outcome = active_set(s, weight, limit, width, rounds);

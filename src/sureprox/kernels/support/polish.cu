@@ -8,6 +8,9 @@
 // which becomes D U^-1 r on the way. What comes out of S with the other sign leaves it, what is not in S and has
 // |g + G d|_j > limit_j joins it, until nothing changes, at most ROUNDS times.
 
+#include "runtime/device.cu"
+#include "support/rules.h"
+
 #ifndef EMULATED  // tests run the rest of this file on a CPU
 #define SHARED_BYTES(name) extern __shared__ __align__(16) unsigned char name[];
 #endif
@@ -118,11 +121,11 @@ active_set(const double* gram, const double* x, const double* g, const double* l
         __syncthreads();
         for (int j = threadIdx.x; j < width; j += THREADS) {
             const double there = x[first + j] + d[j], slope = product(G, d, j, width) + g[first + j];
-            const bool leaves = drawn[j] * there > 0., joins = !inside[j] && fabs(slope) > limit[first + j];
+            const bool leaves = leaves_at(drawn[j], there), joins = joins_at(inside[j], slope, limit[first + j]);
             z[first + j] = leaves ? 0. : there;
             if (leaves || joins) {
                 inside[j] = !inside[j];
-                drawn[j] = joins ? copysign(lam[first + j], slope) : 0.;
+                drawn[j] = next_pull(joins, slope, lam[first + j]);
                 changed = 1;
             }
         }

@@ -5,19 +5,18 @@
 // candidate should have joined at the point that comes out, or the rounds were not enough, all is done once more from
 // there.
 #pragma once
-#include "certificate/certificate.h"
+#include "runtime/widened.h"
+#include "support/rules.h"
 
 template <class T> struct Polish {
     const T *A, *lam;     // (count, m, n), (count)
     const int64_t* rows;  // (batch), numbers of instances
     const double *x, *g;  // (batch, n), a point of each of them and the gradient there
     double* z;            // (batch, n)
-    const T* const* weights;  // none
     int64_t batch, m, n, rounds, threads;
 };
 
-constexpr double SLACK = 1e-9;  // as in support/newton.py
-constexpr int ATTEMPTS = 2, TALL = 4, BROAD = 2 * LANES<double>;
+constexpr int TALL = 4, BROAD = 2 * LANES<double>;
 
 // What one thread needs for one instance of n coordinates and m rows. `wide`: candidates, rounded up.
 struct Candidates {
@@ -35,7 +34,7 @@ struct Candidates {
         for (int64_t j = 0; j < n; j++) (at[j] != 0 || lam == 0 ? columns : others).push_back(j);
         size = int64_t(columns.size());
         if (size > m) return false;
-        width = std::min(size + size / 8 + 8, n);
+        width = std::min(candidates_for(size), n);
         const auto steepness = [&](int64_t j) { return gradient[j] == gradient[j] ? std::fabs(gradient[j]) : 0; };
         const auto steeper = [&](int64_t a, int64_t b) {
             const double first = steepness(a), second = steepness(b);
@@ -48,7 +47,7 @@ struct Candidates {
         inside.assign(width, 0);
         for (int64_t c = 0; c < width; c++) {
             x[c] = at[columns[c]], g[c] = gradient[columns[c]], inside[c] = c < size;
-            pull[c] = x[c] == 0 ? 0 : x[c] > 0 ? -lam : lam;
+            pull[c] = pull_of(x[c], lam);
         }
         return true;
     }
@@ -125,10 +124,10 @@ struct Candidates {
             for (int64_t j = 0; j < width; j++) {
                 const double there = x[j] + d[j];
                 if (!std::isfinite(there)) return FAILED;
-                const bool leaves = pull[j] * there > 0, joins = !inside[j] && std::fabs(slope[j]) > lam * (1 + SLACK);
+                const bool leaves = leaves_at(pull[j], there), joins = joins_at(inside[j], slope[j], lam * (1 + SLACK));
                 z[j] = leaves ? 0 : there;
                 if (leaves || joins) {
-                    pull[j] = joins ? std::copysign(lam, slope[j]) : 0;
+                    pull[j] = next_pull(joins, slope[j], lam);
                     inside[j] = !inside[j], changed = true;
                 }
             }

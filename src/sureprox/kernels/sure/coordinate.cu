@@ -10,7 +10,8 @@ constexpr int THREADS = BLOCK_THREADS, UNITS = 8, FEATURES = 8, WIDTH = FEATURES
 constexpr int INNER = GATES * WIDTH, HEADS = INNER + UNITS * UNITS + UNITS;
 constexpr int WEIGHTS = HEADS + OUTPUTS * UNITS + OUTPUTS;
 
-#include "network/activations.cu"
+#include "runtime/cells.cu"
+#include "sure/sure_step.h"
 
 // seen: features, then h; c becomes the new one, h is the new one. weights, hint (32), base (OUTPUTS): shared memory.
 __device__ __forceinline__ void coordinate_network(const float* weights, const float* hint, const float* base,

@@ -1,14 +1,11 @@
 """The step of Sure on a CPU as one call of a compiled kernel (see runtime/native.py)."""
 
-import math
-from functools import cache
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from sureprox.kernels.runtime.native import SUFFIX, call, data, in_dtype, rows_of
-from sureprox.optimizers import sure
+from sureprox.kernels.runtime.native import call, data, in_dtype, rows_of
 from sureprox.optimizers.base import Seen
 from sureprox.optimizers.sure import Sure, SureState
 from sureprox.optimizers.sure_network import SureNetwork
@@ -18,12 +15,7 @@ VECTORS = ("x", "x_before", "g_before", "G_before", "side_before")
 SCALARS = ("G_first", "t", "momentum")
 INSTANCE = ("instance_h", "instance_c")
 COORDINATE = ("coordinate_h", "coordinate_c")
-SURE = (
-    "A b g shift lam step x x_before g_before G_before side_before G_first t momentum fresh instance_h instance_c "
-    "coordinate_h coordinate_c constants x_new x_before_new g_before_new G_before_new side_before_new G_first_new "
-    "t_new momentum_new instance_h_new instance_c_new coordinate_h_new coordinate_c_new R P weights",
-    "batch m n instance coordinate conjugate threads",
-)
+SURE = ("sure/sure.h", "Sure")
 
 
 def sure_move(optimizer: Sure, problem: Problem, state: SureState, seen: Seen | None = None) -> SureState:
@@ -37,15 +29,15 @@ def sure_move(optimizer: Sure, problem: Problem, state: SureState, seen: Seen | 
     R = torch.empty_like(new["x"] if network.coordinate else new["t"])
     P = torch.empty_like(new["x"] if network.coordinate or optimizer.conjugate else new["t"])
     call(
-        f"sure_{SUFFIX[x.dtype]}",
         SURE,
+        x.dtype,
         {
+            **dict.fromkeys((*COORDINATE, *(f"{name}_new" for name in COORDINATE))),
             **parts,
             **old,
             **{f"{name}_new": value for name, value in new.items()},
             "step": state.step_size.contiguous(),
             "fresh": state.fresh.contiguous(),
-            "constants": _constants(*sure.MOMENTUM, math.log2(sure.REACH), sure.RELUCTANCE, dtype=x.dtype),
             "R": R,
             "P": P,
         },
@@ -60,11 +52,6 @@ def sure_move(optimizer: Sure, problem: Problem, state: SureState, seen: Seen | 
     R = R if R.ndim == 2 else R.unsqueeze(1).expand(-1, n)
     P = P if P.ndim == 2 else P.unsqueeze(1).expand(-1, n)
     return state.changed(k=state.k + 1, fresh=torch.zeros_like(state.fresh), R=R, P=P, **new)
-
-
-@cache
-def _constants(*values: float, dtype: torch.dtype) -> Tensor:
-    return torch.tensor(values, dtype=dtype)
 
 
 def _weights(network: SureNetwork, dtype: torch.dtype) -> list[Tensor]:

@@ -1,6 +1,8 @@
 """The step of Sure on problems with r = lam |x|_1 as one kernel, for inference on an NVIDIA GPU."""
 
+from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,12 +16,23 @@ from sureprox.problems import Problem
 from sureprox.problems.forms import Form, Shape, lam_of
 
 UNITS = 8  # of the LSTM of the coordinates, as in coordinate.cu
+CONJUGATE = 4  # outputs of a network with a conjugate share
 MOST_THREADS, FEWEST_THREADS = 256, 64  # of a block, which works on an instance
 VECTORS = ("x", "x_before", "g_before", "G_before", "side_before")
 NUMBERS = ("G_first", "t", "momentum", "fresh")
 INSTANCE = ("instance_h", "instance_c")
 COORDINATE = ("coordinate_h", "coordinate_c")
-NEW = ("x", "G_before", "side_before", "R", "P", *NUMBERS, *INSTANCE)  # what the kernel makes, in its order
+OLD = (
+    "step_size",
+    *VECTORS,
+    *NUMBERS,
+    *INSTANCE,
+)  # what it reads of a state, and where it has one the memory COORDINATE
+NEW = ("x", "G_before", "side_before", "R", "P", *NUMBERS, *INSTANCE)  # what it makes, and COORDINATE, and SEARCHED
+SEARCHED = ("x_before", "g_before")  # where there is a conjugate share
+WEIGHTS = ("gates", "out", "told", "flat")  # the last two where the coordinates have an LSTM
+FIELDS = {"step_size": "step"}  # other names in sure.cu: of what is read, and of what is made
+MADE = {"G_before": "G_new", "side_before": "side_new", "R": "R", "P": "P", "x_before": "base_new", "g_before": "g_new"}
 
 
 def _build(outputs: int, instance: int, coordinate: int, n: int, device: int) -> cuda.Build:
@@ -36,28 +49,37 @@ def threads(n: int) -> int:
 
 
 def launch_sure_step(g: Tensor, lam: Tensor, old: list[Tensor], weights: list[Tensor]) -> list[Tensor]:
-    """The tensors of the next state: NEW, COORDINATE if in `old`, and with a fourth output x_before and g_before.
+    """The tensors of the next state, those that `_made` names.
 
-    g (B, n), lam () or (B,), old: step size, then VECTORS, NUMBERS, INSTANCE and, where the coordinates have an LSTM,
-    COORDINATE; weights as from `_packed`.
+    g (B, n), lam () or (B,), old: OLD and, where the coordinates have an LSTM, COORDINATE; weights as from `_packed`.
     """
-    x, instance, outputs = old[1], old[10].shape[1], weights[1].shape[1]
-    made, nothing = [cuda.result(like) for like in _likes(old, outputs)], x.new_empty(0)
-    coordinate = UNITS if len(old) == 14 else 0
-    absent = [] if coordinate else [nothing] * 2
-    given = [value.contiguous() for value in (g, lam, *old)]
-    results = [*made[: len(NEW)], *absent, *made[len(NEW) :]]
-    results += [nothing] * (15 - len(results))
-    kernel = cuda.kernel(*_build(outputs, instance, coordinate, x.shape[1], x.device.index))
-    arguments = [*given, *absent, *weights, *absent, *results, x.shape[1], lam.ndim]
-    kernel((x.shape[0], 1, 1), (threads(x.shape[1]), 1, 1), arguments)
-    return made
+    before = _named(old)
+    (batch, n), coordinate = before["x"].shape, UNITS if COORDINATE[0] in before else 0
+    made = {name: cuda.result(before[like]) for name, like in _made(before, weights).items()}
+    arguments: dict[str, Any] = dict.fromkeys((*WEIGHTS, *COORDINATE, *(f"{name}_new" for name in COORDINATE)))
+    arguments |= {MADE[name]: None for name in SEARCHED}
+    arguments |= {FIELDS.get(name, name): value.contiguous() for name, value in before.items()}
+    arguments |= {MADE.get(name, f"{name}_new"): value for name, value in made.items()}
+    arguments |= dict(zip(WEIGHTS, weights, strict=False))
+    arguments |= {"g": g.contiguous(), "lam": lam.contiguous(), "n": n, "many": lam.ndim}
+    kernel = cuda.kernel(*_build(_outputs(weights), before["instance_h"].shape[1], coordinate, n, g.device.index))
+    kernel((batch, 1, 1), (threads(n), 1, 1), arguments)
+    return list(made.values())
 
 
-def _likes(old: list[Tensor], outputs: int) -> list[Tensor]:
-    """What the results look like."""
-    x, numbers, memory = old[1], old[6:10], old[10:]
-    return [*[x] * 5, *numbers, *memory, *([x, x] if outputs == 4 else [])]
+def _named(old: list[Tensor]) -> dict[str, Tensor]:
+    return dict(zip((*OLD, *COORDINATE), old, strict=False))
+
+
+def _outputs(weights: list[Tensor]) -> int:
+    return weights[WEIGHTS.index("out")].shape[1]
+
+
+def _made(before: Iterable[str], weights: list[Tensor]) -> dict[str, str]:
+    """What the kernel makes, each like a tensor of the state before."""
+    found = {name: "x" if name in ("R", "P") else name for name in NEW}
+    found |= {name: name for name in COORDINATE if name in before}
+    return found | (dict.fromkeys(SEARCHED, "x") if _outputs(weights) == CONJUGATE else {})
 
 
 sure_step = torch.library.custom_op("sureprox::sure_step", mutates_args=())(launch_sure_step)
@@ -65,7 +87,8 @@ sure_step = torch.library.custom_op("sureprox::sure_step", mutates_args=())(laun
 
 @sure_step.register_fake
 def _(g: Tensor, lam: Tensor, old: list[Tensor], weights: list[Tensor]) -> list[Tensor]:
-    return [like.new_empty(like.shape) for like in _likes(old, weights[1].shape[1])]
+    before = _named(old)
+    return [before[like].new_empty(before[like].shape) for like in _made(before, weights).values()]
 
 
 class SureMove:
@@ -76,10 +99,10 @@ class SureMove:
 
     def __call__(self, optimizer: Sure, problem: Problem, state: SureState, seen: Seen) -> SureState:
         memory = COORDINATE if state.coordinate_h is not None else ()
-        old = [getattr(state, name) for name in ("step_size", *VECTORS, *NUMBERS, *INSTANCE, *memory)]
-        names = (*NEW, *memory, *(("x_before", "g_before") if optimizer.conjugate else ()))
+        names = (*OLD, *memory)
         step = cuda.direct(sure_step, launch_sure_step)
-        new = dict(zip(names, step(seen.grad, lam_of(problem), old, self.packed), strict=True))
+        made = step(seen.grad, lam_of(problem), [getattr(state, name) for name in names], self.packed)
+        new = dict(zip(_made(names, self.packed), made, strict=True))
         if not optimizer.conjugate:
             new |= {"x_before": state.x, "g_before": seen.grad}
         return replace(state, k=state.k + 1, **new)

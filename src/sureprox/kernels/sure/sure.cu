@@ -7,24 +7,8 @@
 #include "sure/coordinate.cu"
 #include "runtime/warp.cu"
 
-#ifndef EMULATED  // tests run the rest of this file on a CPU
-__device__ __forceinline__ float quick_log2(float x) {
-    float y;
-    asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-}
-__device__ __forceinline__ float quick_root(float x) {
-    float y;
-    asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-}
-#endif
-
-constexpr int WARPS = THREADS / 32, SUMS = 16, SEEN = 14, BOTH = SEEN + INSTANCE, CELLS = 4 * INSTANCE;
+constexpr int WARPS = THREADS / 32, SLOTS = 16, SEEN = SEEN_INSTANCE, BOTH = SEEN + INSTANCE, CELLS = 4 * INSTANCE;
 constexpr bool CONJUGATE = OUTPUTS == 4;
-// as in sure.py and sure_features.py
-constexpr float LOG2_REACH = 3.f, LEAST_MOMENTUM = 0.02f, LARGEST_MOMENTUM = 0.995f, RELUCTANCE = 1.f;
-constexpr float FLOOR = 9.8607613152626476e-32f, LOG10_2 = 0.30102999566398120f;
 // the inputs of a gate are shared between threads, if there are enough of these
 constexpr int SHARES = THREADS > CELLS ? THREADS / CELLS : 1, SHARE = (BOTH + SHARES - 1) / SHARES;
 
@@ -39,43 +23,10 @@ struct Made {  // base and g where there is a conjugate share: x and its gradien
     float *coordinate_h, *coordinate_c, *base, *g;
 };
 
-struct Point {  // what there is to know about a coordinate
-    float x, g, d, dg, G, G_before, side, side_before, slope, size;
-    bool smooth, stable;
-};
-struct Instance {
-    float lam, inverse_L, L;
-    bool fresh;
-    float line, curvature, turned, logit, scale_G, scale_d, scale_q;
-    float R, P, ahead, share;  // of all coordinates, where they have no LSTM
-};
-
-__device__ __forceinline__ float cut(float v, float low, float high) { return v < low ? low : (v > high ? high : v); }
-__device__ __forceinline__ float sign(float v) { return v > 0.f ? 1.f : (v < 0.f ? -1.f : 0.f); }
-__device__ __forceinline__ float soft_threshold(float v, float by) { return v - cut(v, -by, by); }
-// To 3e-7, not to the last digit of small ones: enough for features
-__device__ __forceinline__ float quotient(float a, float b) { return a * reciprocal(b); }
-__device__ __forceinline__ float log_within(float v, float low, float high) {
-    return LOG10_2 * quick_log2(cut(v, low, high));
-}
-__device__ __forceinline__ float half_inverse_sinh(float v) {
-    return copysignf(0.5f / LOG2_E * quick_log2(fabsf(v) + quick_root(1.f + v * v)), v);
-}
-
-__device__ __forceinline__ Point point(const Given& in, const Instance& own, long long at) {
-    Point p;
-    p.x = in.x[at], p.g = in.g[at];
-    const float x_before = in.x_before[at], g_before = in.g_before[at];
+__device__ __forceinline__ Point<float> point(const Given& in, const Instance<float>& own, long long at) {
+    const float x = in.x[at], g = in.g[at], x_before = in.x_before[at], g_before = in.g_before[at];
     const float G_before = in.G_before[at], side_before = in.side_before[at];
-    p.d = p.x - x_before, p.dg = own.fresh ? 0.f : p.g - g_before;
-    const float middle = own.lam * sign(p.x), kink = p.x == 0.f ? own.lam : 0.f;
-    const float low = middle - kink, high = middle + kink;
-    p.size = fmaxf(fabsf(low), fabsf(high));
-    p.smooth = low == high, p.side = sign(low + high), p.slope = p.smooth ? p.g + low : 0.f;
-    p.G = (p.x - soft_threshold(p.x - own.inverse_L * p.g, own.lam * own.inverse_L)) * own.L;
-    p.G_before = own.fresh ? p.G : G_before, p.side_before = own.fresh ? p.side : side_before;
-    p.stable = p.smooth && p.side == p.side_before;
-    return p;
+    return point(x, g, x - x_before, g_before, G_before, side_before, own);
 }
 
 // The sum over the block, in every thread; `parts` has WARPS numbers and may be used again after the next barrier.
@@ -89,83 +40,20 @@ __device__ __forceinline__ float block_sum(float value, float* parts) {
     return total;
 }
 
-// What the sums say, and the features of the instance, by one thread
-__device__ void instance_features(const Given& in, const Made& out, const float* s, int n, Instance& own, float* seen) {
-    const long long i = blockIdx.x;
-    const float GG = s[0], PP = s[1], GP = s[2], Gd = s[3], dd = s[4], dq = s[5], qq = s[6];
-    const float sd = s[7], sq = s[8], dd_on = s[9], dq_on = s[10], qq_on = s[11], L = own.L;
-    const float least = 1e-5f * L * dd_on, count = (float)n;
-    own.curvature = (dq_on < least ? least : dq_on) + FLOOR;
-    own.line = cut(-sd / own.curvature, -1.f, 20.f);
-    own.turned = sq + own.line * qq_on;
-    const float beta = cut(own.turned / own.curvature / L, -5.f, 5.f);
-    const float G = quick_root(GG + FLOOR), P = quick_root(PP + FLOOR), d = quick_root(dd + FLOOR);
-    const float whole = quick_root(count);
-    own.scale_G = quotient(whole, G), own.scale_d = quotient(whole, d);
-    own.scale_q = quotient(whole, quick_root(qq + FLOOR));
-    const float momentum = in.momentum[i], inside = cut(momentum, LEAST_MOMENTUM, LARGEST_MOMENTUM);
-    own.logit = quick_log2(quotient(inside, 1.f - inside)) / LOG2_E;
-
-    const float first = own.fresh ? G : in.G_first[i], Ldq = L * dq, part = 1.f / count;
-    out.G_first[i] = first;
-    seen[0] = half_inverse_sinh(own.line);
-    seen[1] = half_inverse_sinh(beta);
-    seen[2] = 0.3f * log_within(quotient(G, first), 1e-9f, 1e3f);
-    seen[3] = 2.f * log_within(quotient(G, P), 0.1f, 10.f);
-    seen[4] = quotient(Gd, d * G);
-    seen[5] = quotient(GP, G * P);
-    seen[6] = 0.5f * log_within(quotient(dq, L * dd + FLOOR), 1e-5f, 1.f) + 1.f;
-    seen[7] = 0.5f * log_within(quotient(qq, Ldq < FLOOR ? FLOOR : Ldq), 1e-4f, 1.f) + 0.5f;
-    seen[8] = 0.5f * log_within(quotient(L * d, G), 1e-3f, 1e4f) - 0.3f;
-    seen[9] = 2.f * (s[12] * part) - 0.5f;
-    seen[10] = 0.5f * log_within(s[13] * part + 1e-3f, 0.f, 2.f) + 1.f;
-    seen[11] = 0.2f * log_within(quotient(G, quick_root(s[14]) + FLOOR), 1e-8f, 1e6f) + 0.3f;
-    seen[12] = momentum;
-    seen[13] = in.fresh[i];
-}
-
-__device__ __forceinline__ void coordinate_features(const Point& p, const Instance& own, float* to) {
-    const float scaled_G = own.scale_G * p.G, scaled_d = own.scale_d * p.d, size = fabsf(p.g), span = p.size + size;
-    to[0] = p.g * reciprocal(span < FLOOR ? FLOOR : span);
-    to[1] = p.side;
-    to[2] = p.smooth ? 0.5f : -0.5f;
-    to[3] = half_inverse_sinh(scaled_G);
-    to[4] = half_inverse_sinh(scaled_d);
-    to[5] = half_inverse_sinh(own.scale_q * p.dg);
-    to[6] = half_inverse_sinh(scaled_G * scaled_d);
-    to[7] = cut((size - p.size) * reciprocal(fmaxf(p.size, FLOOR)), -1.f, 1.f);
-}
-
-// R, P, how far the gradient is extrapolated, and the conjugate share, from the outputs of a network
-__device__ __forceinline__ void diagonals(const float* o, const Instance& own, float& R, float& P, float& ahead,
-                                          float& share) {
-    R = own.inverse_L * power_of_two(LOG2_REACH * hyperbolic(o[0]));
-    P = sigmoid(own.logit + o[1]);
-    ahead = 2.f * sigmoid(o[2]) * P;
-    share = CONJUGATE ? sigmoid(o[OUTPUTS - 1] - RELUCTANCE) : 0.f;
-}
-
 // The step of a coordinate; returns its part of <(y - x+) / R, x+ - x>
-__device__ __forceinline__ float moved(const Point& p, const Instance& own, float beta, float R, float P, float ahead,
-                                       float share, const Made& out, long long at) {
-    float base = p.x, g = p.g;
-    if (CONJUGATE) {
-        share = p.stable ? share : 0.f;
-        const float searched = share * own.line;
-        P += share * (beta - P), ahead *= 1.f - share;
-        base += searched * p.d, g += searched * p.dg;
-        out.base[at] = base, out.g[at] = g;
-    }
-    const float y = base + P * p.d, next = soft_threshold(y - R * (g + ahead * p.dg), own.lam * R);
-    out.x[at] = next, out.G[at] = p.G, out.side[at] = p.side, out.R[at] = R, out.P[at] = P;
-    return (y - next) * reciprocal(R) * (next - p.x);
+__device__ __forceinline__ float written(const Point<float>& p, const Diagonals<float>& by, float beta,
+                                         const Instance<float>& own, const Made& out, long long at) {
+    const Moved<float> made = moved(p, by, beta, CONJUGATE, own);
+    if (CONJUGATE) out.base[at] = p.y + made.searched * p.d, out.g[at] = made.g;
+    out.x[at] = made.next, out.G[at] = p.G, out.side[at] = p.side, out.R[at] = by.R, out.P[at] = made.P;
+    return made.against;
 }
 
 __device__ void sure_instance(const Given& in, const Made& out, int n, int many) {
     __shared__ __align__(16) float weights[COORDINATE ? WEIGHTS : 1];
-    __shared__ float parts[WARPS][SUMS], sums[SUMS], seen[BOTH], gates[SHARES][CELLS], told[GATES + OUTPUTS];
+    __shared__ float parts[WARPS][SLOTS], sums[SLOTS], seen[BOTH], gates[SHARES][CELLS], told[GATES + OUTPUTS];
     __shared__ float spare[2][WARPS];
-    __shared__ Instance common;
+    __shared__ Instance<float> common;
     const long long i = blockIdx.x, start = i * n;
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     if (COORDINATE)
@@ -173,37 +61,31 @@ __device__ void sure_instance(const Given& in, const Made& out, int n, int many)
     if (COORDINATE) announce_all(in.coordinate_h + start * UNITS, UNITS * n);
     if (COORDINATE) announce_all(in.coordinate_c + start * UNITS, UNITS * n);
     for (int k = threadIdx.x; k < INSTANCE; k += THREADS) seen[SEEN + k] = in.instance_h[i * INSTANCE + k];
-    Instance own;
+    Instance<float> own;
     own.lam = in.lam[many ? i : 0], own.fresh = in.fresh[i] > 0.f;
     own.inverse_L = in.step[i], own.L = 1.f / own.inverse_L;
 
-    float sum[SUMS / 8][8];  // the last one remains zero
+    float sum[SLOTS / 8][8];  // the last one remains zero
 #pragma unroll
-    for (int k = 0; k < SUMS; ++k) sum[k / 8][k % 8] = 0.f;
+    for (int k = 0; k < SLOTS; ++k) sum[k / 8][k % 8] = 0.f;
 #pragma unroll 2
-    for (int j = threadIdx.x; j < n; j += THREADS) {
-        const Point p = point(in, own, start + j);
-        float(&low)[8] = sum[0], (&high)[8] = sum[1];
-        low[0] += p.G * p.G, low[1] += p.G_before * p.G_before, low[2] += p.G * p.G_before, low[3] += p.G * p.d;
-        low[4] += p.d * p.d, low[5] += p.d * p.dg, low[6] += p.dg * p.dg;
-        const float d = p.stable ? p.d : 0.f, dg = p.stable ? p.dg : 0.f;
-        low[7] += p.slope * d, high[0] += p.slope * dg, high[1] += p.d * d, high[2] += p.d * dg, high[3] += p.dg * dg;
-        high[4] += p.smooth ? 1.f : 0.f, high[5] += p.side != p.side_before ? 1.f : 0.f, high[6] += p.size * p.size;
-    }
+    for (int j = threadIdx.x; j < n; j += THREADS) add(point(in, own, start + j), sum[0]);
 #pragma unroll
-    for (int k = 0; k < SUMS / 8; ++k) {
+    for (int k = 0; k < SLOTS / 8; ++k) {
         const float total = eight_sums(sum[k]);
         if (lane < 8) parts[warp][8 * k + lane] = total;
     }
     __syncthreads();
-    if (threadIdx.x < SUMS) {
+    if (threadIdx.x < SLOTS) {
         float total = 0.f;
         for (int w = 0; w < WARPS; ++w) total += parts[w][threadIdx.x];
         sums[threadIdx.x] = total;
     }
     __syncthreads();
     if (threadIdx.x == 0) {
-        instance_features(in, out, sums, n, own, seen);
+        float G_first = in.G_first[i];
+        instance_features(sums, (float)n, in.momentum[i], in.fresh[i], own, G_first, seen);
+        out.G_first[i] = G_first;
         common = own;
     }
     __syncthreads();
@@ -267,34 +149,34 @@ __device__ void sure_instance(const Given& in, const Made& out, int n, int many)
             for (int e = 0; e < PAIR; ++e) {
                 if (first + e * THREADS >= n) continue;
                 const long long at = start + first + e * THREADS;
-                const Point p = point(in, own, at);  // read again: there were not enough registers to keep it
-                float R, P, ahead, share;
-                diagonals(o[e], own, R, P, ahead, share);
+                const Point<float> p = point(in, own, at);  // read again: there were not enough registers to keep it
+                const Diagonals<float> by = diagonals(o[e], CONJUGATE, own);
                 if (CONJUGATE) {  // beta needs all R: put aside where the results will be
-                    out.R[at] = R, out.P[at] = P, out.x[at] = ahead, out.base[at] = share;
-                    if (p.stable) turned += R * ((p.slope + own.line * p.dg) * p.dg);
+                    out.R[at] = by.R, out.P[at] = by.P, out.x[at] = by.ahead, out.base[at] = by.share;
+                    if (p.stable) turned += turning(p, by.R, own.line);
                 } else {
-                    against += moved(p, own, 0.f, R, P, ahead, share, out, at);
+                    against += written(p, by, 0.f, own, out, at);
                 }
             }
         }
-        if (CONJUGATE) beta = cut(block_sum(turned, spare[0]) / own.curvature, -5.f, 5.f);
+        if (CONJUGATE) beta = conjugate_beta(block_sum(turned, spare[0]), own.curvature);
     }
+    Diagonals<float> same;
     if (!COORDINATE) {
-        diagonals(told + GATES, own, own.R, own.P, own.ahead, own.share);
-        beta = cut(own.R * own.turned / own.curvature, -5.f, 5.f);
+        same = diagonals(told + GATES, CONJUGATE, own);
+        beta = conjugate_beta(same.R * own.turned, own.curvature);
     }
     if (CONJUGATE || !COORDINATE)
         for (int j = threadIdx.x; j < n; j += THREADS) {
             const long long at = start + j;
-            float R = own.R, P = own.P, ahead = own.ahead, share = own.share;
-            if (COORDINATE) R = out.R[at], P = out.P[at], ahead = out.x[at], share = out.base[at];
-            against += moved(point(in, own, at), own, beta, R, P, ahead, share, out, at);
+            Diagonals<float> by = same;
+            if (COORDINATE) by = {out.R[at], out.P[at], out.x[at], out.base[at]};
+            against += written(point(in, own, at), by, beta, own, out, at);
         }
     against = block_sum(against, spare[1]);
     if (threadIdx.x == 0) {
-        const float t = against > 0.f ? 1.f : in.t[i], t_next = (1.f + sqrtf(1.f + 4.f * (t * t))) / 2.f;
-        out.t[i] = t_next, out.momentum[i] = (t - 1.f) / t_next, out.fresh[i] = 0.f;
+        const float t = against > 0.f ? 1.f : in.t[i], t_next = next_pace(t);
+        out.t[i] = t_next, out.momentum[i] = momentum_of(t, t_next), out.fresh[i] = 0.f;
     }
 }
 
