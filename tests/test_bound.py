@@ -6,7 +6,7 @@ from torch import Tensor
 
 import sureprox as sp
 from certified_cases import Ball, Ridge, constant
-from helpers import F64, normal, random_problem
+from helpers import F64, normal, random_problem, refused
 from sureprox.optimizers import FISTA
 from sureprox.problems import LeastSquares
 
@@ -121,3 +121,12 @@ def test_without_a_rate_the_gap_is_the_bound_even_for_radius_zero():
         if options.get("certify") != "cheap":
             assert torch.equal(solution.bound(0.0), solution.gap)
         assert not torch.isnan(solution.bound(0.0)).any()
+
+
+def test_a_radius_that_is_none_is_one_line():
+    solution = sp.solve(random_problem("lasso", batch=3), FISTA(), max_iter=2, polish=False)
+    refused(lambda: solution.bound("far"), "radius is a str")
+    for radius, got in ((-1.0, "value -1.0"), (float("nan"), "value nan"), (torch.ones(2), "shape (2,)")):
+        refused(lambda radius=radius: solution.bound(radius), f"radius has {got}; pass a number >= 0")
+    refused(lambda: solution.bound(torch.tensor([1.0, -1.0, 1.0])), "radius has shape (3,); pass a number >= 0")
+    assert torch.equal(solution.bound(2), solution.bound(torch.full((3,), 2.0)))

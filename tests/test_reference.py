@@ -161,3 +161,12 @@ def test_failure_is_an_error_that_says_how_far_it_came():
         "raise rounds or tol",
         error=sp.SureproxError,
     )
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [({"tol": "small"}, "tol is 'small'"), ({"rounds": 0}, "rounds is 0"), ({"sweep": 1.5}, "max_iter is 1.5")],
+)
+def test_bad_arguments_are_one_line(options, line):
+    refused(lambda: sp.reference(random_problem("lasso"), **options), line)
+    refused(lambda: sp.reference(3, **options), "problem is a int; make one with sureprox.lasso")

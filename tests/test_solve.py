@@ -551,6 +551,17 @@ def test_wrong_objects_are_refused():
     refused(lambda: sp.solve(PROBLEM, 3), "optimizer is a int", "sureprox.optimizers")
 
 
+def test_iterate_and_prepare_refuse_what_they_cannot_use():
+    state = ISTA().init(PROBLEM, PROBLEM.start())
+    for steps in (-1, 1.5, "3", None, True):
+        refused(lambda steps=steps: list(sp.iterate(PROBLEM, ISTA(), state, steps)), f"steps is {steps!r}")
+    refused(lambda: list(sp.iterate(PROBLEM, ISTA(), None, 3)), "state is a NoneType", "optimizer.init(problem, x0)")
+    refused(lambda: list(sp.iterate(PROBLEM, "sure/lasso", state, 3)), "optimizer is a str", "FISTA()")
+    refused(lambda: list(sp.iterate(3, ISTA(), state, 3)), "problem is a int", "sureprox.lasso")
+    refused(lambda: sp.prepare(3), "problem is a int", "sureprox.lasso")
+    refused(lambda: sp.prepare(PROBLEM, 3), "optimizer is a int", "sureprox.optimizers")
+
+
 def test_numpy_numbers_are_numbers():
     solution = sp.solve(PROBLEM, ISTA(), max_iter=np.int64(3), tol=np.float32(1e-6), check_every=np.int32(2))
     assert solution.iterations.tolist() == [3, 3, 3]

@@ -7,6 +7,7 @@ import stat
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -114,17 +115,28 @@ def test_the_mode_of_a_file_stays(tmp_path, kept):
 
 
 def test_a_secret_file_is_never_readable_by_others_on_its_way(tmp_path, monkeypatch):
-    path, seen, sync = tmp_path / "file", [], os.fsync
+    """Not even while it is empty: who has opened it then reads what is written later."""
+    path, seen = tmp_path / "file", []
     path.write_text("old")
     path.chmod(0o600)
 
-    def watch(handle: int) -> None:
-        seen.extend(oct(mode(scratch)) for scratch in tmp_path.glob(".file.*"))
-        sync(handle)
+    def watched(name: str) -> None:
+        call = getattr(os, name)
 
-    monkeypatch.setattr(os, "fsync", watch)
-    write_atomically(path, b"new")
-    assert seen == [oct(0o600)]
+        def watch(*given: Any) -> None:
+            seen.extend((name, oct(mode(scratch))) for scratch in tmp_path.glob(".file.*"))
+            call(*given)
+
+        monkeypatch.setattr(os, name, watch)
+
+    for name in ("fchmod", "fsync"):
+        watched(name)
+    before = os.umask(0)
+    try:
+        write_atomically(path, b"new")
+    finally:
+        os.umask(before)
+    assert seen == [("fchmod", oct(0o600)), ("fsync", oct(0o600))]
 
 
 def test_a_new_file_has_the_mode_that_the_umask_allows(tmp_path):

@@ -88,7 +88,11 @@ def _judged(batch: Batch, exact: Exact, i: int, given: dict[str, Any], start: np
         return Verdict([f"not finite: gap {gap}, objective {objective}, or the point"], status, True, 0.0)
     t = 0 if batch.shift is None else as_long(batch.shift[i])
     x, x0, converged = x + t, as_long(start) + t, status == "converged"
-    value, least = exact.value(x), given["tol"] * given.get("floor", given["tol"]) * exact.value(np.zeros_like(x))
+    zero = np.zeros_like(x)
+    # where r leaves coordinates free and the origin solves f, F at the start stands in for F at the origin
+    solved = not (exact.w > 0).all() and not (exact.slope(zero) @ exact.A).any()
+    value, scale = exact.value(x), exact.value(x0 if solved else zero)
+    least = given["tol"] * given.get("floor", given["tol"]) * scale
     wanted = GOOD / 2 * max(least, given["tol"] * value) if converged else 0.01 * gap
     truth = lowest(exact, x, float(wanted), rounds=ROUNDS if converged else 5)
     promised = float(max(given["tol"] * (truth.value if batch.by_gap else value), least))

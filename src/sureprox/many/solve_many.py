@@ -21,8 +21,8 @@ from sureprox.many.solved import Solved
 from sureprox.many.sources import Source, source_of
 from sureprox.many.work import Done, Settings, Task, fitting, found, solve_part
 from sureprox.optimizers import Optimizer, load
-from sureprox.solve.plan import chosen_engine
-from sureprox.solve.solve import check_options
+from sureprox.solve.plan import check_certify, chosen_engine
+from sureprox.solve.solve import check_calls, check_options, check_switches
 
 
 @dataclass(frozen=True)
@@ -93,9 +93,12 @@ def solve_many(
     client or cluster (`sureprox[dask]`). Each shard is a task; those of a worker that dies are done by another, and
     written once. Workers on other machines need to see the files of the source, and `out`, under the same path.
     """
-    check_options(optimizer, max_iter, tol, (), check_every)
-    if certify not in (True, False, "cheap"):
-        raise InputError(f"certify is {certify!r}; pass True, 'cheap' or False")
+    check_options(optimizer, max_iter, tol, (), check_every, floor)
+    check_certify(certify)
+    check_switches(polish=polish)
+    check_calls(progress=progress)
+    if not isinstance(out, str | Path | None):
+        raise InputError(f"out is a {type(out).__name__}; pass the path of a directory, or None")
     for name, value in (("chunk", chunk), ("memory", memory)):
         if value is not None and (isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1):
             raise InputError(f"{name} is {value!r}; it must be a whole number >= 1")

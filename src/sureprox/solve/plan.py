@@ -202,8 +202,7 @@ def plan(
     `wait`: "auto" too builds the kernels first.
     """
     chosen = chosen_engine(engine)
-    if not isinstance(certify, bool) and not (isinstance(certify, str) and certify == "cheap"):
-        raise InputError(f"certify is {certify!r}; pass True, 'cheap' or False")
+    check_certify(certify)
     if type(optimizer) is Certified or type(optimizer) is CertifiedCheap:
         certify, optimizer = True if type(optimizer) is Certified else "cheap", optimizer.optimizer
     elif certify == "cheap" and type(optimizer) is FISTA:  # which is a track itself
@@ -282,6 +281,11 @@ def chosen_engine(engine: str) -> Engine:
     except ValueError:
         where = "engine" if name == engine else "SUREPROX_ENGINE"
         raise InputError(f"{where} is {name!r}; choose from {', '.join(repr(e.value) for e in Engine)}") from None
+
+
+def check_certify(certify: Any) -> None:
+    if not isinstance(certify, bool) and not (isinstance(certify, str) and certify == "cheap"):
+        raise InputError(f"certify is {certify!r}; pass True, 'cheap' or False")
 
 
 def wrapped(optimizer: Optimizer[Any], certify: bool | str, operations: Operations) -> Optimizer[Any]:

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from sureprox.base.errors import SureproxError
+from sureprox.base.errors import InputError, SureproxError
 from sureprox.optimizers import FISTA
 from sureprox.problems import Problem
 from sureprox.problems.smooth import LinearModel
 from sureprox.problems.trial import require_shapes
-from sureprox.solve.solve import solve
+from sureprox.solve.solve import check_options, require_problem, solve
 from sureprox.solve.stopping import StoppingRule
 
 LENGTHS = 8  # how many powers of 1/2, and how many sign changes, a Newton step is cut at
@@ -35,6 +35,10 @@ def reference(problem: Problem, tol: float = 1e-12, rounds: int = 60, sweep: int
     Newton steps first lower F, shortened where signs change, then, at full length, the duality gap; a step that does
     not is undone. Raises if `rounds` alternations are not enough.
     """
+    require_problem(problem)
+    check_options(None, sweep, tol)
+    if isinstance(rounds, bool) or not isinstance(rounds, int) or rounds < 1:
+        raise InputError(f"rounds is {rounds!r}; it must be a whole number >= 1")
     exact = problem.to(dtype=torch.float64)
     x = exact.start()
     require_shapes(exact, x)

@@ -8,7 +8,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from sureprox.base.errors import InputError
 from sureprox.guarantee.guaranteed import Track
+from sureprox.problems.checks import numbers
 
 RECORDS = ("objective", "gap", "kkt", "step_norm")
 
@@ -75,8 +77,11 @@ class Solution:
 
         x_0 is the start that was given, in the domain of r or not.
         """
-        whole = torch.as_tensor(radius, dtype=self.rate.dtype, device=self.rate.device) + self.moved
-        by_rate = self.rate * (whole.square() - self.credit).clamp(min=0)
+        given = numbers("radius", radius, self.rate.dtype, self.rate.device)
+        if given.shape not in ((), self.rate.shape) or not bool((given >= 0).all()):
+            got = f"shape {tuple(given.shape)}" if given.ndim else f"value {float(given)}"
+            raise InputError(f"radius has {got}; pass a number >= 0, or one for each of {len(self.rate)} instances")
+        by_rate = self.rate * ((given + self.moved).square() - self.credit).clamp(min=0)
         return torch.where(torch.isinf(self.rate), self.gap, torch.minimum(self.gap, by_rate))
 
     def finished_by(self, more: "Solution", mask: Tensor) -> "Solution":

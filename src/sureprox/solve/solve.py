@@ -13,7 +13,7 @@ from sureprox.base.errors import InputError
 from sureprox.guarantee import Track
 from sureprox.kernels.runtime.sharing import few_threads
 from sureprox.optimizers import FISTA, LearnedOptimizer, Optimizer, load
-from sureprox.optimizers.base import S
+from sureprox.optimizers.base import S, State
 from sureprox.optimizers.weights import PRETRAINED, locate, stamp
 from sureprox.problems import Problem
 from sureprox.problems.checks import trusted
@@ -63,6 +63,8 @@ def prepare(
     problem: Problem, optimizer: Optimizer[Any] | str | None = None, certify: bool | str = True, engine: str = "auto"
 ) -> str:
     """Build the kernels that `solve` takes for problems like this one, and wait for them; says which engine that is."""
+    require_problem(problem)
+    check_options(optimizer)
     return plan(problem, _chosen(problem, optimizer), certify, engine, wait=True).engine
 
 
@@ -77,6 +79,12 @@ def iterate(problem: Problem, optimizer: Optimizer[S], state: S, steps: int, *, 
 
     Where gradients are enabled they flow, through plain steps.
     """
+    require_problem(problem)
+    if not isinstance(optimizer, Optimizer):
+        raise InputError(f"optimizer is a {type(optimizer).__name__}; pass one of sureprox.optimizers, e.g. FISTA()")
+    if not isinstance(state, State):
+        raise InputError(f"state is a {type(state).__name__}; pass optimizer.init(problem, x0), or a later state")
+    check_options(optimizer, steps, called="steps")
     stepping = plan(problem, optimizer, engine=engine, differentiable=torch.is_grad_enabled()).once()
     for _ in range(steps):
         state = stepping.step(problem, state)
@@ -142,10 +150,10 @@ def solve(
     this has to be asked for (True); with `record` and with gradients nothing is polished. Pass False to count the
     iterations that the optimizer itself needs.
     """
-    if not isinstance(problem, Problem):
-        raise InputError(f"problem is a {type(problem).__name__}; make one with sureprox.lasso, logistic or Problem")
+    require_problem(problem)
     check_options(optimizer, max_iter, tol, record, check_every, floor)
-    _check_switches(generator, callback, {"differentiable": differentiable, "polish": polish, "compile": compile})
+    check_calls(generator=generator, callback=callback)
+    check_switches(differentiable=differentiable, polish=polish, compile=compile)
     free = optimizer is None and certify and not record and max_iter >= MAX_ITER
     free = free and all(given is None for given in (x0, callback, step_size, generator))
     optimizer = _chosen(problem, optimizer)
@@ -190,22 +198,24 @@ def solve(
 
 def check_options(
     optimizer: Any,
-    max_iter: int,
-    tol: float,
+    max_iter: int = MAX_ITER,
+    tol: float = 1.0,
     record: tuple[str, ...] = (),
     check_every: int = 10,
     floor: float | None = None,
+    *,
+    called: str = "max_iter",
 ) -> None:
-    """Refuse what `solve` cannot use, whatever the problem."""
+    """Refuse what `solve` cannot use, whatever the problem; `called`: the caller's name for `max_iter`."""
     if not isinstance(optimizer, Optimizer | str | None):
         raise InputError(
             f"optimizer is a {type(optimizer).__name__}; pass one of sureprox.optimizers, e.g. FISTA(), "
             "or a pretrained name"
         )
     if isinstance(max_iter, bool) or not isinstance(max_iter, int | np.integer) or max_iter < 0:
-        raise InputError(f"max_iter is {max_iter!r}; it must be a whole number >= 0")
+        raise InputError(f"{called} is {max_iter!r}; it must be a whole number >= 0")
     if max_iter > LARGEST:
-        raise InputError(f"max_iter is {max_iter}; it must be at most {LARGEST}, the largest number of 64 bits")
+        raise InputError(f"{called} is {max_iter}; it must be at most {LARGEST}, the largest number of 64 bits")
     if not _is_number(tol) or not 0 < tol < float("inf"):
         raise InputError(f"tol is {tol!r}; it must be a number > 0")
     if floor is not None and (not _is_number(floor) or not 0 <= floor < float("inf")):
@@ -223,11 +233,20 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float | np.floating) and not isinstance(value, bool)
 
 
-def _check_switches(generator: Any, callback: Any, switches: dict[str, Any]) -> None:
+def require_problem(problem: Any) -> None:
+    if not isinstance(problem, Problem):
+        raise InputError(f"problem is a {type(problem).__name__}; make one with sureprox.lasso, logistic or Problem")
+
+
+def check_calls(generator: Any = None, **functions: Any) -> None:
     if not isinstance(generator, torch.Generator | None):
         raise InputError(f"generator is a {type(generator).__name__}; pass a torch.Generator, or None")
-    if callback is not None and not callable(callback):
-        raise InputError(f"callback is a {type(callback).__name__}; pass a function of one argument, or None")
+    for name, function in functions.items():
+        if function is not None and not callable(function):
+            raise InputError(f"{name} is a {type(function).__name__}; pass a function of one argument, or None")
+
+
+def check_switches(**switches: Any) -> None:
     for name, value in switches.items():
         if not isinstance(value, bool | None):
             raise InputError(f"{name} is {value!r}; pass True, False or None")
