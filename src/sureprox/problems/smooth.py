@@ -32,6 +32,11 @@ class Smooth(BatchData):
             return value
         raise InputError(f"{type(self).__name__} holds no tensor of floats; give it a property like -> Tensor")
 
+    @property
+    def restricts(self) -> bool:
+        """Whether f is known to be infinite somewhere: then no rate is promised, only what a duality gap says."""
+        return False
+
     def __init_subclass__(cls, **options: Any) -> None:
         """Where a class changes value or grad, its parent's `value_and_grad` is that of another f."""
         super().__init_subclass__(**options)

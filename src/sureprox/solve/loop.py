@@ -280,7 +280,8 @@ class Run:
             iterations=self.iterations,
             status=named(codes, (Status.CONVERGED, Status.ITERATION_LIMIT, Status.DIVERGED)),
             history={name: torch.stack(values) for name, values in self.history.items()},
-            rate=0.5 / self.weight,
+            # an extrapolated point outside of the domain of f proves nothing
+            rate=torch.full_like(self.weight, torch.inf) if self.problem.f.restricts else 0.5 / self.weight,
             credit=self.credit,
             moved=self.moved,
             track=named(self.track, TRACKS),

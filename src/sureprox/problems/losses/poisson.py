@@ -65,6 +65,10 @@ class Poisson(Pointwise):
     def shape(self) -> tuple[int, int]:
         return self.y.shape[0], self.n
 
+    @property
+    def restricts(self) -> bool:
+        return self.link is Link.IDENTITY
+
     def inner(self, x: Vectors) -> Rows:
         """A x + offset."""
         z = self.map.forward(x)
