@@ -20,7 +20,7 @@ from sureprox.kernels.support import gpu_polish as lasso_polish
 from sureprox.kernels.sure import gpu as cuda_sure
 from sureprox.optimizers import LearnedOptimizer, Optimizer
 from sureprox.problems.forms import Form
-from sureprox.support.newton import can_polish
+from sureprox.support.newton import is_lasso
 
 
 def operations(
@@ -31,7 +31,7 @@ def operations(
     more: list[tuple[list[cuda.Build], dict[str, Any]]] = [
         (normal.builds(form), {"gradient": normal.gradient, "observe": normal.observe}),
         (certificates.builds(form), {"certificate": certificates.certificate}),
-        (active_sets.builds(form) if can_polish(form) else [], {"active_set": active_sets.active_set}),
+        (active_sets.builds(form) if is_lasso(form) else [], {"active_set": active_sets.active_set}),
         (lasso_polish.builds(form), {"points": lasso_polish.points}),
         *_estimates(form),
     ]

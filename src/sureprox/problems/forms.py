@@ -11,10 +11,10 @@ from torch import Tensor
 from sureprox.base.errors import InputError
 from sureprox.base.types import Scalars
 from sureprox.problems.blocks import BLOCKS, Groups
-from sureprox.problems.losses import LeastSquares, Logistic
+from sureprox.problems.losses import Huber, LeastSquares, Logistic, Poisson, Quantile, Softmax, SquaredHinge
 from sureprox.problems.operators import Operator
 from sureprox.problems.problem import Problem
-from sureprox.problems.separable import L1, Separable, is_separable
+from sureprox.problems.separable import L1, Separable, column, is_separable
 from sureprox.problems.smooth import LinearModel
 from sureprox.problems.weighted import WeightedLeastSquares
 
@@ -23,6 +23,8 @@ class Loss(StrEnum):
     SQUARES = "least squares"
     WEIGHTED_SQUARES = "weighted least squares"
     LOGISTIC = "logistic"
+    POINTWISE = "pointwise"  # another one of this package, one number for each row
+    SOFTMAX = "softmax"
     OWN = "own"
 
 
@@ -37,7 +39,14 @@ class Shape(StrEnum):
     OWN = "own"
 
 
-LOSSES = {LeastSquares: Loss.SQUARES, WeightedLeastSquares: Loss.WEIGHTED_SQUARES, Logistic: Loss.LOGISTIC}
+LOSSES = {
+    LeastSquares: Loss.SQUARES,
+    WeightedLeastSquares: Loss.WEIGHTED_SQUARES,
+    Logistic: Loss.LOGISTIC,
+    **dict.fromkeys((Huber, Quantile, SquaredHinge, Poisson), Loss.POINTWISE),
+    Softmax: Loss.SOFTMAX,
+}
+PLAINLY_DENSE = (Loss.SQUARES, Loss.WEIGHTED_SQUARES, Loss.LOGISTIC)  # whose products kernels take
 
 
 @dataclass(frozen=True)
@@ -67,7 +76,7 @@ class Form:
     @property
     def own_matrices(self) -> bool:
         """An A for each instance, in one piece."""
-        return self.loss is not Loss.OWN and not self.shared and self.contiguous
+        return self.loss in PLAINLY_DENSE and not self.shared and self.contiguous
 
 
 def loss_of(problem: Problem) -> Loss:
@@ -78,7 +87,7 @@ def loss_of(problem: Problem) -> Loss:
     if type(f) is LeastSquares and f.root is not None:
         return Loss.WEIGHTED_SQUARES
     if type(f) is Logistic and f.offset is not None:
-        return Loss.OWN
+        return Loss.POINTWISE
     return LOSSES.get(type(f), Loss.OWN)
 
 
@@ -152,6 +161,26 @@ def lam_of(problem: Problem) -> Tensor:
     assert isinstance(problem.r, Separable)
     assert problem.r.l1 is not None
     return problem.r.l1
+
+
+class Pieces(NamedTuple):
+    """The numbers of a separable penalty, each () or broadcastable to (B, n): zero and infinite where it has none."""
+
+    l1: Tensor
+    l2: Tensor
+    low: Tensor
+    high: Tensor
+
+
+def pieces_of(problem: Problem) -> Pieces:
+    r = problem.r
+    assert isinstance(r, Separable)
+    default = {"l1": 0.0, "l2": 0.0, "low": -torch.inf, "high": torch.inf}
+    given = {name: getattr(r, name) for name in default}
+    nothing = {
+        name: torch.full((1, 1), value, dtype=problem.dtype, device=problem.device) for name, value in default.items()
+    }
+    return Pieces(**{name: nothing[name] if given[name] is None else column(given[name]) for name in default})
 
 
 def scaled(problem: Problem, scale: Scalars) -> Problem:

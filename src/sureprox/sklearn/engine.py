@@ -15,16 +15,11 @@ from sureprox.base.errors import InputError
 from sureprox.optimizers import FISTA, Optimizer
 from sureprox.optimizers.base import unusable_steps
 from sureprox.problems import Problem
-from sureprox.problems.forms import form_of
-from sureprox.sklearn.newton import polished
 from sureprox.solve.plan import step_size as estimated_step
 from sureprox.solve.solve import LARGEST, Solution, Status, solve
 from sureprox.solve.stopping import Measurement, StoppingRule
-from sureprox.support.newton import can_polish
 
 Array = npt.NDArray[np.float64]
-
-STAGES = (1e-3, 1e-5, 1e-7)  # relative certificates after which Newton steps on the support are tried
 
 
 @dataclass(frozen=True)
@@ -68,9 +63,8 @@ def fitted(
 ) -> Fitted:
     """Solve to the certificate `tol` of `StoppingRule`, with its `floor`, in at most `max_iter` iterations.
 
-    With `polish` the tolerance is approached in stages, and after each one Newton steps on the support are tried: once
-    the support is right they finish the instance, which a first-order method would take thousands of steps for. Plain
-    least squares needs no stages: `solve` itself does this for it (`sureprox.support.newton`). `improved`: a point with
+    `polish`: Newton steps finish an instance once its support is right (`sureprox.support`), which a first-order method
+    would take thousands of steps for. `improved`: a point with
     no higher F, of each that a stage ends with; it is what is judged and returned.
     """
     chosen = default_optimizer() if optimizer is None else optimizer
@@ -79,19 +73,14 @@ def fitted(
         raise InputError("the data are so large or small that float64 cannot hold their squares; scale X")
     rule = StoppingRule(problem, None, tol, floor)
     iterations = torch.zeros(problem.batch, dtype=torch.int64, device=problem.device)
-    newton = polish and not can_polish(form_of(problem))
-    stages = (*(stage for stage in STAGES if stage > tol), tol) if newton else (tol,)
-    left = max_iter
     seen = rule.start
-    for stage in stages:
-        if bool(seen.converged.all()) or left <= 0:
-            break
+    if not bool(seen.converged.all()):
         solution = _solved(
             problem,
             chosen,
             x,
-            max_iter=left,
-            tol=stage,
+            max_iter=max_iter,
+            tol=tol,
             step_size=step,
             floor=floor,
             check_every=check_every,
@@ -99,9 +88,7 @@ def fitted(
             engine=engine,
         )
         iterations = iterations + solution.iterations
-        left -= int(solution.iterations.max())
-        x = polished(problem, solution.x, rule) if newton else solution.x
-        x = x if improved is None else improved(x)
+        x = solution.x if improved is None else improved(solution.x)
         seen = rule.measure(x)
     if not bool(seen.converged.all()):
         failed = int((~seen.converged).sum())

@@ -16,8 +16,9 @@ from sureprox.sklearn import linear
 from sureprox.sklearn.compat import dense, validate_data
 from sureprox.sklearn.engine import Array, array, checked, chosen_device, fitted, tensor
 from sureprox.sklearn.lasso import Lasso, LinearRegressor, scaled_weights
-from sureprox.sklearn.newton import CHUNK
 from sureprox.solve.plan import step_size
+
+LARGEST = 2**24  # entries of all gathered columns, beyond which Newton steps cost more than they save
 
 
 @dataclass(frozen=True)
@@ -136,7 +137,7 @@ class LassoCV(LinearRegressor):
             self.optimizer,
             self.path_tol,
             self.max_iter,
-            polish=F * K * len(A) * min(A.shape) <= CHUNK,  # beyond, Newton steps cost more than they save
+            polish=F * K * len(A) * min(A.shape) <= LARGEST,
             step_size=step,
             floor=1.0,
             check_every=25,

@@ -14,7 +14,7 @@ from sureprox.problems.forms import Loss, Shape, form_of
 from sureprox.problems.smooth import LinearModel
 from sureprox.solve.solution import Solution
 from sureprox.solve.stopping import StoppingRule
-from sureprox.support.newton import can_polish, polished
+from sureprox.support.newton import is_lasso, polished
 
 CHUNK = 2**22  # entries of gathered columns held at a time
 FULL_RANK = 1e-12  # squared sine of the angle between a column of R A_S and the others; below, it depends on them
@@ -109,7 +109,7 @@ def _factors(f: LinearModel, y: Vectors, chosen: Tensor, on: Tensor) -> tuple[Te
 
 def _sharpened(rule: StoppingRule, x: Vectors) -> Vectors:
     """x, or, where it is found, the point that x is near, with the support of the solution."""
-    if not can_polish(form_of(rule.problem)):
+    if not is_lasso(form_of(rule.problem)):
         return x
     with torch.no_grad():
         for _ in range(2):  # the second attempt corrects the first, see `polished`

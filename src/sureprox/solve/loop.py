@@ -222,7 +222,8 @@ class Run:
             return
         tried = taken(rows, index)
         polish.charge(tried, cost)
-        points = polished(problem, taken(self.x, tried), taken(self.best.grad, tried), index, self.operations)
+        given = problem if polish.is_lasso else rule.problem
+        points = polished(given, taken(self.x, tried), taken(self.best.grad, tried), index, self.operations)
         g = self._take_polished(rows, rule, index, points)
         if bool((self.best.converged | self.diverged).all()):
             return
@@ -231,7 +232,7 @@ class Run:
         if len(failed):
             polish.charge(tried[failed], cost[failed])
             index = index[failed]
-            again = polished(problem, points[failed], g[failed], index, self.operations)
+            again = polished(given, points[failed], g[failed], index, self.operations)
             self._take_polished(rows, rule, index, again)
 
     def _take_polished(self, rows: Tensor, rule: StoppingRule, index: Tensor, points: Tensor) -> Tensor:

@@ -29,7 +29,7 @@ from sureprox.optimizers import FISTA, LearnedOptimizer, Optimizer
 from sureprox.optimizers.base import S, stepped
 from sureprox.problems import Problem
 from sureprox.problems.checks import trusted
-from sureprox.problems.forms import Form, Loss, Shape, form_of, has_dense
+from sureprox.problems.forms import PLAINLY_DENSE, Form, Shape, form_of, has_dense
 
 MOST_IDLE = 16  # recorded or compiled steps that are kept for the next solve
 MOST_PLANS = 64
@@ -268,7 +268,7 @@ def _on_gpu(simple: Plan, chosen: Engine, wait: bool) -> Plan:
 
 def can_be_recorded(given: Plan) -> bool:
     """Whether all steps are the same operations: of classes that say so themselves, on parts of this package."""
-    own = given.form.loss is Loss.OWN or given.form.penalty is Shape.OWN
+    own = given.form.loss not in PLAINLY_DENSE or given.form.penalty in (Shape.OWN, Shape.GROUPS)
     says_so = vars(type(given.optimizer)).get("same_every_step", False)
     return bool(says_so) and not own and given.certify != "cheap"
 

@@ -1,4 +1,4 @@
-"""The last digits of a LASSO solution whose support is nearly known: small linear systems instead of iterations."""
+"""The last digits of a solution whose support is nearly known: small linear systems instead of iterations."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,7 +10,8 @@ from sureprox.base.operations import PLAIN, Operations
 from sureprox.base.types import Vectors
 from sureprox.problems import Problem
 from sureprox.problems.batch import taken
-from sureprox.problems.forms import Form, Loss, Shape, dense
+from sureprox.problems.forms import Form, Loss, Shape, dense, form_of
+from sureprox.support.face import newton_points
 
 CHUNK = 2**22  # entries of gathered columns and normal matrices held at a time, if a run has such an amount to spare
 ROUNDS = 6  # supports that are tried one after the other
@@ -18,9 +19,15 @@ SLACK = 1e-9  # relative, by which |g_j| must exceed lam_j: the twin of a column
 MEASURED = 8  # products with A that measuring a point costs: two certificates, in float64
 
 
-def can_polish(form: Form) -> bool:
-    """Whether `polished` applies: least squares with an L1 penalty, weighted or not, on any device."""
+def is_lasso(form: Form) -> bool:
+    """Least squares with an L1 penalty, weighted or not: its normal matrices need no point, and there are kernels."""
     return form.loss is Loss.SQUARES and form.penalty in (Shape.L1, Shape.WEIGHTED_L1)
+
+
+def can_polish(form: Form) -> bool:
+    """Whether `polished` applies: a loss and a separable penalty of this package, with a dense A, on any device."""
+    separable = form.penalty in (Shape.L1, Shape.WEIGHTED_L1, Shape.ZERO, Shape.SEPARABLE)
+    return form.loss is not Loss.OWN and form.m > 0 and separable
 
 
 @torch.no_grad()
@@ -45,9 +52,13 @@ def polished(
     candidates, and gives the digits back that forming G has cost.
 
     Each instance alone; x itself where S is larger than m, or where some A_S has no full rank.
+
+    That is for LASSO problems; for other losses and penalties it is `newton_points`.
     """
     if rows is None:
         rows = torch.arange(problem.batch, device=problem.device)
+    if not is_lasso(form_of(problem)):
+        return newton_points(problem.to(dtype=torch.float64).select(rows), x.double())
     return Attempt(problem, x, g, rows, operations).points()
 
 
@@ -228,8 +239,10 @@ class Polish:
     """
 
     def __init__(self, problem: Problem, products: int) -> None:
-        device = problem.device
+        device, form = problem.device, form_of(problem)
         self.products = products
+        self.rows = form.m
+        self.is_lasso = is_lasso(form)
         self.tried = torch.full((problem.batch, problem.n), 2, dtype=torch.int8, device=device)  # no signs at all
         self.spent = torch.zeros(problem.batch, dtype=torch.int64, device=device)  # in units of m
 
@@ -245,7 +258,7 @@ class Polish:
         affordable = taken(self.spent, rows) + cost <= self.products * problem.n * k
         due = (
             wanted
-            & (size <= dense(problem).A.shape[-2])
+            & ((size <= self.rows) | ~self.is_lasso)
             & (stalled | affordable)
             & (signs != taken(self.tried, rows)).any(1)
         )
@@ -263,12 +276,12 @@ class Polish:
     def continued(self, index: Tensor) -> "Polish":
         """For another run of the instances in `index`: what was tried is known, what it cost is forgotten."""
         part = object.__new__(Polish)
-        part.products = self.products
+        part.products, part.rows, part.is_lasso = self.products, self.rows, self.is_lasso
         part.tried, part.spent = self.tried[index], torch.zeros_like(self.spent[index])
         return part
 
 
 def _signs(problem: Problem, x: Vectors) -> tuple[Tensor, Tensor]:
-    """(B, n) in int8, the sign of every coordinate that the penalty holds to it, else 0; and (B,) the size of S."""
+    """(B, n) in int8, on which side of r's kink, or at which bound, every coordinate is, else 0; (B,) the size of S."""
     low, high = problem.r.subdiff(x if problem.shift is None else x + problem.shift)
-    return (low + high).sign().to(torch.int8), (low == high).sum(1)
+    return (low + high).nan_to_num(nan=0.0).sign().to(torch.int8), (low == high).sum(1)
