@@ -27,7 +27,7 @@ def main() -> int:
         libraries.append(subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip())
     with tempfile.TemporaryDirectory() as cache:
         wrapped = Path(cache) / "c++"
-        wrapped.write_text(f'#!/bin/sh\nexec {compiler} {FLAGS} "$@"\n')
+        wrapped.write_text(f'#!/bin/sh\nexec {compiler} {FLAGS} "$@" -O1\n')
         wrapped.chmod(0o700)
         settings = {
             "CXX": str(wrapped),

@@ -15,6 +15,7 @@ from sureprox.advice import measure
 from sureprox.advice.external import externals
 from sureprox.advice.measure import Race
 from sureprox.advice.solvers import OutOfTimeError, suitable
+from sureprox.base.errors import InputError
 from sureprox.evaluation import experiment
 from sureprox.solve.stopping import StoppingRule
 
@@ -234,3 +235,20 @@ def test_bad_input_is_one_line():
 def test_importing_sureprox_does_not_import_advice():
     code = "import sys, sureprox; assert 'sureprox.advice' not in sys.modules; assert callable(sureprox.advise)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_the_engine_reaches_our_solvers(monkeypatch):
+    asked = []
+
+    def solve(*given, engine, **options):
+        asked.append(engine)
+        return sp.solve(*given, engine=engine, **options)
+
+    monkeypatch.setattr("sureprox.advice.solvers.solve", solve)
+    problem = sp.lasso(normal(2, 10, 20), normal(2, 10), 0.5)
+    found = sp.advise(problem, models=[], budget=2.0, engine="plain")
+    assert set(asked) == {"plain"}
+    ours = next(timing for timing in found.timings if timing.solver == "restarted FISTA")
+    assert ours.call.endswith("engine='plain')")
+    with pytest.raises(InputError, match="engine is 'quick'"):
+        sp.advise(problem, engine="quick")

@@ -1,5 +1,7 @@
 """sureprox for benchopt's benchmark_logreg_l1: min_b sum_i log(1 + exp(-y_i x_i'b)) + lmbd |b|_1, y in {-1, 1}."""
 
+import sys
+
 import numpy as np
 import torch
 from benchopt import BaseSolver
@@ -24,6 +26,7 @@ class Solver(BaseSolver):
     parameters = {
         "optimizer": ["fista-restart", "sure/logistic"],
         "device": ["cpu"],
+        "engine": ["auto"],
     }
     references = [
         'B. O\'Donoghue and E. Candes, "Adaptive restart for accelerated gradient schemes", '
@@ -48,15 +51,16 @@ class Solver(BaseSolver):
             self.method = sp.optimizers.Certified(sp.load(self.optimizer, device=self.device))
 
     def warm_up(self):
+        sp.prepare(self.problem, self.method, certify=False, engine=self.engine)
         self.run_once(stop_val=2)
 
     @torch.no_grad()
     def run(self, callback):
         self.x = self.problem.start()
         state = self.method.init(self.problem, self.x)
+        states = sp.iterate(self.problem, self.method, state, sys.maxsize, engine=self.engine)
         while callback():
-            state = self.method.step(self.problem, state)
-            self.x = state.x
+            self.x = next(states).x
             if self.device != "cpu":
                 torch.cuda.synchronize()  # the clock must not stop before the step has been taken
 

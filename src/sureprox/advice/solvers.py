@@ -48,19 +48,23 @@ class Ours:
 
     batched = True
 
-    def __init__(self, name: str, optimizer: Optimizer[Any], shown: str, certify: bool | str, tol: float) -> None:
+    def __init__(
+        self, name: str, optimizer: Optimizer[Any], shown: str, certify: bool | str, tol: float, engine: str
+    ) -> None:
         self.name = name
         self.optimizer = optimizer
         self.shown = shown
         self.certify = certify
         self.tol = tol
+        self.engine = engine
 
     @property
     def call(self) -> str:
-        return f"sureprox.solve(problem, {self.shown}, tol={self.tol:g}, certify={self.certify!r})"
+        engine = "" if self.engine == "auto" else f", engine={self.engine!r}"
+        return f"sureprox.solve(problem, {self.shown}, tol={self.tol:g}, certify={self.certify!r}{engine})"
 
     def prepare(self, problem: Problem) -> Problem:
-        prepare(problem, self.optimizer, self.certify)
+        prepare(problem, self.optimizer, self.certify, self.engine)
         return problem
 
     def run(self, prepared: Problem, deadline: float) -> Tensor:
@@ -68,23 +72,23 @@ class Ours:
             if time.perf_counter() > deadline:
                 raise OutOfTimeError
 
-        found = solve(prepared, self.optimizer, max_iter=MOST, tol=self.tol, certify=self.certify, callback=watch)
-        return found.x
+        options: dict[str, Any] = {"certify": self.certify, "engine": self.engine}
+        return solve(prepared, self.optimizer, max_iter=MOST, tol=self.tol, callback=watch, **options).x
 
     def tighten(self) -> bool:
         return False
 
 
-def restarted_fista(problem: Problem, tol: float) -> Ours:
+def restarted_fista(problem: Problem, tol: float, engine: str) -> Ours:
     """It needs no other method beside it, except in float32, which may be too coarse: a certified solve goes on."""
     certify = problem.dtype == torch.float32
-    return Ours("restarted FISTA", FISTA(restart=True), "sureprox.optimizers.FISTA(restart=True)", certify, tol)
+    return Ours("restarted FISTA", FISTA(restart=True), "sureprox.optimizers.FISTA(restart=True)", certify, tol, engine)
 
 
-def learned(name: str, problem: Problem, tol: float) -> Ours:
+def learned(name: str, problem: Problem, tol: float, engine: str) -> Ours:
     """A model, certified: in the cheap way on a CPU, where the other methods cost time of their own."""
     certify = "cheap" if problem.device.type == "cpu" else True
-    return Ours(name, load(name, problem.device), repr(name), certify, tol)
+    return Ours(name, load(name, problem.device), repr(name), certify, tol, engine)
 
 
 def suitable(problem: Problem) -> Sequence[str]:

@@ -21,6 +21,9 @@ Kind = Annotated[
 ]
 Target = Annotated[str | None, typer.Option(help="Target column of a CSV table, by name or number; last by default.")]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
+Engine = Annotated[
+    str, typer.Option(help="auto, plain, kernels or compiled: what takes the steps; kernels are built once.")
+]
 Dtype = Annotated[str, typer.Option(help="auto (as in the file), float32 or float64.")]
 Json = Annotated[bool, typer.Option("--json", help="JSON on stdout, and nothing else there.")]
 Tol = Annotated[float, typer.Option(help="Relative duality gap at which a problem counts as solved.")]
@@ -58,9 +61,7 @@ def solve(
         bool,
         typer.Option("--polish/--no-polish", help="End LASSO problems as soon as the support is nearly known, or not."),
     ] = True,
-    engine: Annotated[
-        str, typer.Option(help="auto, plain, kernels or compiled: what takes the steps; kernels are built once.")
-    ] = "auto",
+    engine: Engine = "auto",
     device: Device = "auto",
     dtype: Dtype = "auto",
     out: Annotated[
@@ -145,6 +146,7 @@ def advise(
             autocompletion=complete_optimizer,
         ),
     ] = None,
+    engine: Engine = "auto",
     device: Device = "auto",
     dtype: Dtype = "auto",
     json: Json = False,
@@ -160,7 +162,7 @@ def advise(
 
     where = choices.chosen_device(device)
     loaded = choices.loaded(files, kind, lam, lam_ratio, target, dtype)
-    run(loaded, where, tol=tol, budget=budget, sample=sample, models=model, as_json=json)
+    run(loaded, where, tol=tol, budget=budget, sample=sample, models=model, engine=engine, as_json=json)
 
 
 def evaluate(

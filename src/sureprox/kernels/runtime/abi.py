@@ -55,14 +55,15 @@ def _declared(declaration: str) -> Fields:
 def filled(kind: type[ctypes.Structure], values: Mapping[str, Any]) -> ctypes.Structure:
     """A struct with a value for each field: a tensor, which must outlive it, None for a null pointer, or a number."""
     _check(kind.__name__, _names(kind._fields_), values)
-    return kind(**{name: _word(value) for name, value in values.items()})
+    return kind(**{name: value.data_ptr() if isinstance(value, Tensor) else value for name, value in values.items()})
 
 
 def in_order(file: str, name: str, values: Mapping[str, Any]) -> list[Any]:
     """A value for each argument of a kernel, as they follow each other: the address of a tensor, or a number."""
     wanted = parameters(file, name)
     _check(name, _names(wanted), values)
-    return [kind(_word(values[field])) for field, kind in wanted]
+    given = ((kind, values[field]) for field, kind in wanted)
+    return [kind(value.data_ptr() if isinstance(value, Tensor) else value) for kind, value in given]
 
 
 def _check(name: str, wanted: frozenset[str], values: Mapping[str, Any]) -> None:
@@ -74,7 +75,3 @@ def _check(name: str, wanted: frozenset[str], values: Mapping[str, Any]) -> None
 @cache
 def _names(fields: Fields) -> frozenset[str]:
     return frozenset(name for name, _ in fields)
-
-
-def _word(value: Any) -> Any:
-    return (value.data_ptr() or None) if isinstance(value, Tensor) else value
