@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 import sureprox as sp
+from certified_cases import ADVERSARIES
 from helpers import F64, labels, lam_max, normal, random_problem, refused, relative_error, walk, with_ratio
 from sureprox import Status
 from sureprox.guarantee import Track
@@ -345,6 +346,18 @@ def test_divergence_keeps_the_last_finite_point_and_spares_the_neighbours(value,
     for i in (1, 3):
         torch.testing.assert_close(solution.x[i], calm.x[i], rtol=1e-12, atol=1e-14)
         assert solution.iterations[i] == calm.iterations[i]
+
+
+@pytest.mark.parametrize("start", [False, True])
+def test_an_optimizer_that_writes_on_its_point_does_not_spoil_the_answer(start):
+    problem = random_problem("lasso")
+    x0 = normal(*problem.start().shape) if start else None
+    kept = problem.start(x0).clone()
+    solution = sp.solve(problem, ADVERSARIES["vandal"], x0, max_iter=12, certify=False)
+    assert {str(status) for status in solution.status} == {"diverged"}
+    assert torch.equal(solution.x, kept)
+    assert x0 is None or torch.equal(x0, kept)
+    torch.testing.assert_close(solution.objective, problem.objective(solution.x))
 
 
 def test_history_of_a_diverged_instance_stays_finite():

@@ -119,7 +119,8 @@ class Run:
         if state is None and bool(self.done.all()):
             return
         if state is None:
-            state = self.optimizer.init(self.problem, self.x, generator=generator, step_size=step_size)
+            x0 = trusted(self.x.clone())  # whatever an optimizer writes on its point, the answer is none of it
+            state = self.optimizer.init(self.problem, x0, generator=generator, step_size=step_size)
         # no step is known where L is beyond what the precision can hold: such an instance goes no further
         self.diverged = self.diverged | (unusable_steps(state.step_size) & ~self.done)
         self.done = self.done | self.diverged
