@@ -31,7 +31,7 @@ def run(loaded: Loaded, device: torch.device, *, models: Sequence[str] | None, a
 
 def _show(found: Advice, loaded: Loaded) -> None:
     plain = line_console()
-    plain.print(f"{found.problems:,} {loaded.kind.value} problems from {loaded.source}: {found.headline}")
+    plain.print(f"{found.problems:,} {loaded.kind} problems from {loaded.source}: {found.headline}")
     plain.print(found.reason)
     if found.call:
         plain.print(f"  {found.call}")

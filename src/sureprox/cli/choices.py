@@ -11,7 +11,7 @@ from sureprox.base.errors import InputError, WeightsError
 from sureprox.optimizers import FISTA, ISTA, Optimizer, load, pretrained
 from sureprox.problems import Problem
 from sureprox.solve.solve import default_optimizer
-from sureprox.sources.problem_files import Loaded, read_problem
+from sureprox.sources.problem_files import Asked, Loaded, read_groups, read_problem
 
 CLASSICAL: dict[str, Optimizer[Any]] = {"fista-restart": FISTA(restart=True), "fista": FISTA(), "ista": ISTA()}
 DTYPES = {"auto": None, "float32": torch.float32, "float64": torch.float64}
@@ -100,15 +100,29 @@ def require_writable(targets: Sequence[Path | None], sources: Sequence[Path] = (
         raise InputError(f"{given[0]} is given for two results; choose different names")
 
 
-def loaded(
-    files: Sequence[Path], kind: str | None, lam: str | None, lam_ratio: str | None, target: str | None, dtype: str
-) -> Loaded:
-    """The problems that these options ask for."""
-    return read_problem(
-        files,
-        kind=kind,
-        lam=numbers("--lam", lam),
-        lam_ratio=numbers("--lam-ratio", lam_ratio),
-        target=target,
-        dtype=chosen_dtype(dtype),
-    )
+def loaded(files: Sequence[Path], target: str | None, asked: dict[str, Any]) -> Loaded:
+    """The problems of these files, understood as `asked` (see `Asked`)."""
+    return read_problem(files, target=target, **asked)
+
+
+def asked_for(
+    *,
+    lam: str | None,
+    lam_ratio: str | None,
+    l1: str | None,
+    l2: str | None,
+    groups: Path | None,
+    dtype: str,
+    **others: Any,
+) -> dict[str, Any]:
+    """The options of `Asked` from those of a command; checked, as far as they can be without the arrays."""
+    options = others | {
+        "lam": numbers("--lam", lam),
+        "lam_ratio": numbers("--lam-ratio", lam_ratio),
+        "l1": numbers("--l1", l1),
+        "l2": numbers("--l2", l2),
+        "groups": None if groups is None else read_groups(groups),
+        "dtype": chosen_dtype(dtype),
+    }
+    Asked.of(options)
+    return options

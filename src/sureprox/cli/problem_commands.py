@@ -5,28 +5,27 @@ from typing import Annotated
 
 import typer
 
-Files = Annotated[
-    list[Path],
-    typer.Argument(
-        metavar="FILE",
-        help="One .npz or .mat with A, b, lam (LASSO) or A, y, lam (logistic); two .npy: A b; or a CSV table.",
-    ),
-]
-Lam = Annotated[str | None, typer.Option(metavar="NUMBER,...", help="Weight of |x|_1, in place of that of the file.")]
-LamRatio = Annotated[
-    str | None, typer.Option(metavar="NUMBER,...", help="The same as a share of the smallest lam with solution zero.")
-]
-Kind = Annotated[
-    str | None, typer.Option(help="lasso or logistic, where the file does not say; lasso by default for .npy and CSV.")
-]
-Target = Annotated[str | None, typer.Option(help="Target column of a CSV table, by name or number; last by default.")]
-Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
-Engine = Annotated[
-    str, typer.Option(help="auto, plain, kernels or compiled: what takes the steps; kernels are built once.")
-]
-Dtype = Annotated[str, typer.Option(help="auto (as in the file), float32 or float64.")]
-Json = Annotated[bool, typer.Option("--json", help="JSON on stdout, and nothing else there.")]
-Tol = Annotated[float, typer.Option(help="Relative duality gap at which a problem counts as solved.")]
+from sureprox.cli.form_options import (
+    L1,
+    L2,
+    Classes,
+    Delta,
+    Device,
+    Dtype,
+    Engine,
+    Files,
+    GroupsFile,
+    Json,
+    Kind,
+    Lam,
+    LamRatio,
+    Level,
+    LossOption,
+    NonNegative,
+    Smoothing,
+    Target,
+    Tol,
+)
 
 
 def complete_optimizer(incomplete: str) -> list[str]:
@@ -42,6 +41,15 @@ def solve(
     lam: Lam = None,
     lam_ratio: LamRatio = None,
     kind: Kind = None,
+    loss: LossOption = None,
+    delta: Delta = None,
+    level: Level = None,
+    smoothing: Smoothing = None,
+    classes: Classes = None,
+    l1: L1 = None,
+    l2: L2 = None,
+    nonnegative: NonNegative = False,
+    groups: GroupsFile = None,
     target: Target = None,
     optimizer: Annotated[
         str | None,
@@ -102,12 +110,27 @@ def solve(
     request = Request(
         optimizer, tol, max_iter, "cheap" if cheap else certify, choices.chosen_device(device), polish, engine
     )
+    asked = choices.asked_for(
+        lam=lam,
+        lam_ratio=lam_ratio,
+        kind=kind,
+        loss=loss,
+        delta=delta,
+        level=level,
+        smoothing=smoothing,
+        classes=classes,
+        l1=l1,
+        l2=l2,
+        nonnegative=nonnegative,
+        groups=groups,
+        dtype=dtype,
+    )
     if shards is None:
         if dask or scheduler or chunk:
             raise InputError("--dask, --scheduler and --chunk go with --shards DIR; give it too")
         solutions = out or Path("solutions.npz")
         choices.require_writable([solutions, csv], files)
-        loaded = choices.loaded(files, kind, lam, lam_ratio, target, dtype)
+        loaded = choices.loaded(files, target, asked)
         run(loaded, request, solutions, csv, as_json=json)
         return
     if out or csv or target:
@@ -123,10 +146,7 @@ def solve(
         cluster="local" if dask else scheduler,
         chunk=chunk,
         as_json=json,
-        kind=kind,
-        lam=choices.numbers("--lam", lam),
-        lam_ratio=choices.numbers("--lam-ratio", lam_ratio),
-        dtype=choices.chosen_dtype(dtype),
+        **asked,
     )
 
 
@@ -135,6 +155,15 @@ def advise(
     lam: Lam = None,
     lam_ratio: LamRatio = None,
     kind: Kind = None,
+    loss: LossOption = None,
+    delta: Delta = None,
+    level: Level = None,
+    smoothing: Smoothing = None,
+    classes: Classes = None,
+    l1: L1 = None,
+    l2: L2 = None,
+    nonnegative: NonNegative = False,
+    groups: GroupsFile = None,
     target: Target = None,
     tol: Tol = 1e-6,
     budget: Annotated[float, typer.Option(metavar="SECONDS", help="Time for all measurements together.")] = 20.0,
@@ -153,15 +182,30 @@ def advise(
 ) -> None:
     """Say which solver is quickest for the problems of a file.
 
-    Solves some of the problems on this machine with restarted FISTA, the pretrained optimizers, scikit-learn and celer
-    (where these are installed) to the same certified gap, and says which to use, how long all problems would take,
-    and whether the pretrained optimizers were trained on problems like these.
+    Solves some of the problems on this machine with restarted FISTA, the pretrained optimizers, and what fits of
+    scikit-learn, SciPy, celer and skglm (where these are installed) to the same certified gap, and says which to use,
+    how long all problems would take, and whether the pretrained optimizers were trained on problems like these.
     """
     from sureprox.cli import choices
     from sureprox.cli.advise import run
 
     where = choices.chosen_device(device)
-    loaded = choices.loaded(files, kind, lam, lam_ratio, target, dtype)
+    asked = choices.asked_for(
+        lam=lam,
+        lam_ratio=lam_ratio,
+        kind=kind,
+        loss=loss,
+        delta=delta,
+        level=level,
+        smoothing=smoothing,
+        classes=classes,
+        l1=l1,
+        l2=l2,
+        nonnegative=nonnegative,
+        groups=groups,
+        dtype=dtype,
+    )
+    loaded = choices.loaded(files, target, asked)
     run(loaded, where, tol=tol, budget=budget, sample=sample, models=model, engine=engine, as_json=json)
 
 

@@ -14,6 +14,7 @@ import torch
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
+from torch import Tensor
 
 from sureprox.base.errors import InputError
 from sureprox.base.files import write_atomically
@@ -71,7 +72,7 @@ def run(loaded: Loaded, request: Request, out: Path, table: Path | None, *, as_j
                 "solve them in chunks: --shards DIR"
             ) from None
         seconds = time.perf_counter() - began
-    write_atomically(out, npz(solution, problem, request.tol))
+    write_atomically(out, npz(solution, loaded, problem, request.tol))
     if table is not None:
         write_atomically(table, csv_lines(solution).encode())
     found = summary(loaded, request, problem, solution, seconds) | {"out": str(out)}
@@ -104,12 +105,16 @@ def rows(solution: Solution) -> list[dict[str, Any]]:
     ]
 
 
-def npz(solution: Solution, problem: Problem, tol: float) -> bytes:
-    """The whole solution as a .npz file: arrays named as in `Solution`, status and track as text."""
+def npz(solution: Solution, loaded: Loaded, problem: Problem, tol: float) -> bytes:
+    """The whole solution as a .npz file: arrays named as in `Solution`, status, track and loss as text.
+
+    The numbers of the penalty are named as the keys of a problem file: () for all, (B, 1), (1, n) or (B, n).
+    """
     content: dict[str, Any] = {name: getattr(solution, name).cpu().numpy() for name in ARRAYS}
     content |= {name: np.array(columns(solution)[name]) for name in ("status", "track")}
     if shape_of(problem) is Shape.L1:
         content["lam"] = lam_of(problem).cpu().numpy()
+    content |= {"loss": np.array(loaded.loss.value), **{name: size.numpy() for name, size in loaded.penalty.items()}}
     buffer = io.BytesIO()
     np.savez(buffer, **content, converged=solution.converged.numpy(), tol=np.float64(tol))
     return buffer.getvalue()
@@ -132,7 +137,9 @@ def summary(loaded: Loaded, request: Request, problem: Problem, solution: Soluti
     quantile = {name: int(np.quantile(steps, share, method="higher")) for name, share in QUANTILES.items()}
     return {
         "source": loaded.source,
-        "kind": loaded.kind.value,
+        "kind": str(loaded.kind),
+        "loss": loaded.loss.value,
+        "penalty": {name: penalty_number(name, size) for name, size in loaded.penalty.items()},
         "problems": problem.batch,
         "m": getattr(problem.f, "m", None),
         "n": problem.n,
@@ -146,6 +153,14 @@ def summary(loaded: Loaded, request: Request, problem: Problem, solution: Soluti
         "iterations": quantile,
         "worst_relative_gap": _finite(max(made["relative_gap"])),
     }
+
+
+def penalty_number(name: str, size: Tensor) -> Any:
+    """A number; [smallest, largest] where it is not the same everywhere; of `groups`, how many there are."""
+    if name == "groups":
+        return int(size.max()) + 1
+    ends = [_finite(float(size.min())), _finite(float(size.max()))]
+    return ends[0] if ends[0] == ends[1] else ends
 
 
 def _finite(value: Any) -> Any:
@@ -164,6 +179,7 @@ def _show(found: dict[str, Any], instances: list[dict[str, Any]]) -> None:
     worst = found["worst_relative_gap"]
     lines = {
         "problems": f"{found['problems']:,} {found['kind']}, {found['m']} x {found['n']}, from {found['source']}",
+        **({} if not found["penalty"] else {"penalty": _listed(found["penalty"])}),
         "optimizer": f"{found['optimizer']}, {found['dtype']} on {found['device']}",
         "status": ", ".join(f"{count:,} {name}" for name, count in found["status"].items()),
         "iterations": ", ".join(f"{name} {value:,}" for name, value in found["iterations"].items()),
@@ -175,3 +191,14 @@ def _show(found: dict[str, Any], instances: list[dict[str, Any]]) -> None:
     for name, text in lines.items():
         table.add_row(name, text)
     console.print(table)
+
+
+def _listed(penalty: dict[str, Any]) -> str:
+    """l1 0.5, l2 0.1 to 2."""
+
+    def text(value: Any) -> str:
+        if isinstance(value, list):
+            return " to ".join(text(end) for end in value)
+        return "unbounded" if value is None else f"{value:g}"
+
+    return ", ".join(f"{name} {text(value)}" for name, value in penalty.items())

@@ -6,8 +6,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from sureprox.many.parts import Reading
 from sureprox.optimizers import Optimizer
+from sureprox.sources.problem_files import Asked
+
+ALWAYS = ("kind", "dtype", "lam", "lam_ratio")
+NUMBERS = ("lam", "lam_ratio", "l1", "l2", "groups")
 
 
 def described(optimizer: Optimizer[Any] | str | None) -> str:
@@ -30,13 +33,24 @@ def described(optimizer: Optimizer[Any] | str | None) -> str:
     return f"{type(optimizer).__name__}({text.removeprefix(', ')})"
 
 
-def understood(reading: Reading) -> dict[str, Any]:
-    facts: dict[str, Any] = {"kind": reading.kind, "dtype": None if reading.dtype is None else str(reading.dtype)}
-    for name in ("lam", "lam_ratio"):
-        value = getattr(reading, name)
-        if value is not None and np.ndim(value):
-            content = np.ascontiguousarray(np.asarray(value, dtype=np.float64))
-            facts[name] = f"sha256 {hashlib.sha256(content.data).hexdigest()}"
+def understood(asked: Asked) -> dict[str, Any]:
+    """Every option that says how arrays are understood; several numbers by their digest.
+
+    What is not used is left out, but for four names, so that runs begun before it existed go on.
+    """
+    facts: dict[str, Any] = {}
+    for name, value in vars(asked).items():
+        if name in NUMBERS:
+            fact = _number_fact(value)
         else:
-            facts[name] = None if value is None else float(value)
+            fact = None if value is None else value if isinstance(value, bool | int | float) else str(value)
+        if name in ALWAYS or fact not in (None, False):
+            facts[name] = fact
     return facts
+
+
+def _number_fact(value: Any) -> Any:
+    if value is None or not np.ndim(value):
+        return None if value is None else float(value)
+    content = np.ascontiguousarray(np.asarray(value, dtype=np.float64))
+    return f"sha256 {hashlib.sha256(content.data).hexdigest()}"

@@ -17,6 +17,7 @@ from sureprox.problems.batch import BatchData
 from sureprox.problems.operators import Operator
 
 BYTES = 16  # of a digest
+PLAIN = ("A", "b", "y", "lam")  # what every LASSO or logistic problem has
 
 
 def digest(*arrays: Any, about: str = "") -> str:
@@ -69,6 +70,9 @@ def _kind(part: BatchData) -> str:
     kept = {name: str(value) for name, value in vars(part).items() if isinstance(value, int | float | str)}
     kept |= {name: str(tuple(map(_named, value))) for name, value in vars(part).items() if isinstance(value, tuple)}
     kept |= {name: _kind(value) for name, value in vars(part).items() if isinstance(value, Operator)}
+    more = [name for name, value in vars(part).items() if isinstance(value, Tensor) and name not in PLAIN]
+    if more:  # of these any may be missing: the numbers alone do not say whether they are l1 or l2
+        kept["numbers"] = " ".join(more)
     listed = ", ".join(f"{name}={value}" for name, value in sorted(kept.items()) if name[0] != "_")
     return f"{type(part).__qualname__}({listed})"
 

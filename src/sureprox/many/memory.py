@@ -132,9 +132,16 @@ def _line(path: str, name: str = "") -> int:
 
 
 def _each_bytes(problem: Problem) -> int:
-    """Bytes of the data of one problem; what is shared by the batch is not counted."""
-    own = [value[0] for value in problem.tensors() if value.ndim and value.shape[0] == problem.batch]
-    return sum(value.numel() * value.element_size() for value in own)
+    """Bytes of the data of one problem, by what fewer problems need less; what is shared by the batch is not counted.
+
+    By its first dimension alone a shared A of as many rows as there are problems would look like their own.
+    """
+    fewer = problem.select(torch.arange(SMALL, device=problem.device))
+    return (_bytes(problem) - _bytes(fewer)) // (problem.batch - SMALL)
+
+
+def _bytes(problem: Problem) -> int:
+    return sum(value.numel() * value.element_size() for value in problem.tensors())
 
 
 def _counted(problem: Problem, work: Callable[[Problem], object]) -> tuple[int, int]:

@@ -10,26 +10,25 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from sureprox.base.errors import InputError
 from sureprox.many.labels import digest, file_digest, function_label, problem_digest
 from sureprox.problems import Problem
-from sureprox.sources.problem_files import ZarrArray, from_arrays, map_npy, read_problem
+from sureprox.sources.problem_files import (
+    Asked,
+    LossName,
+    ZarrArray,
+    from_arrays,
+    map_npy,
+    read_problem,
+    read_sparse,
+)
+from sureprox.sources.problem_files.asked import TARGETS
 from sureprox.sources.problem_files.limits import Array
 
+PER_PROBLEM = ("lam", "lam_ratio", "l1", "l2")  # what may have a value for each problem
 Loaded = tuple[Problem, Tensor | None]  # problems, and where they start: None for the origin
-
-
-@dataclass(frozen=True)
-class Reading:
-    """How files and arrays are understood; see `read_problem`."""
-
-    kind: str | None = None
-    lam: Any = None
-    lam_ratio: Any = None
-    dtype: torch.dtype | None = None
 
 
 class Part(Protocol):
@@ -68,7 +67,7 @@ class InFile:
     """The problems of one file."""
 
     path: Path
-    reading: Reading
+    asked: Asked
 
     @property
     def label(self) -> str:
@@ -79,25 +78,28 @@ class InFile:
         return None
 
     def load(self) -> Loaded:
-        loaded = read_problem([self.path], **vars(self.reading))
+        loaded = read_problem([self.path], **vars(self.asked))
         return loaded.problem, loaded.x0
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Problems start ... stop - 1 of two arrays on disk, A (m, n) or (B, m, n) and b or y (B, m): .npy or .zarr."""
+    """Problems start ... stop - 1 of two arrays on disk, A (m, n) or (B, m, n) and b or y (B, m): .npy or .zarr.
+
+    Or of a sparse A (m, n) that all share, a `.npz`.
+    """
 
     paths: tuple[Path, Path]
     start: int
     stop: int
-    reading: Reading
+    asked: Asked
     shared: str = ""  # digest of an A (m, n), which every part has
 
     @property
     def label(self) -> str:
-        A, b = (opened(path) for path in self.paths)
         mine = slice(self.start, self.stop)
-        return f"{digest(*(() if self.shared else (A[mine],)), b[mine], about=self.shared)}, {self._name}"
+        own = () if self.shared else (opened(self.paths[0])[mine],)
+        return f"{digest(*own, opened(self.paths[1])[mine], about=self.shared)}, {self._name}"
 
     @property
     def _name(self) -> str:
@@ -108,13 +110,18 @@ class Rows:
         return self.stop - self.start
 
     def load(self) -> Loaded:
-        A, b = (opened(path) for path in self.paths)
         mine = slice(self.start, self.stop)
-        own = {name: _cut(getattr(self.reading, name), mine) for name in ("lam", "lam_ratio")}
-        target = "y" if self.reading.kind == "logistic" else "b"
-        arrays = {"A": A[mine] if A.ndim == 3 else A[:], target: b[mine]}
-        loaded = from_arrays(arrays, source=self._name, **(vars(self.reading) | own))
+        own = {name: _cut(getattr(self.asked, name), mine) for name in PER_PROBLEM}
+        target = TARGETS[self.asked.named_loss or LossName.SQUARES][0]
+        arrays = {"A": self._matrices(mine), target: opened(self.paths[1])[mine]}
+        loaded = from_arrays(arrays, source=self._name, **(vars(self.asked) | own))
         return loaded.problem, loaded.x0
+
+    def _matrices(self, mine: slice) -> Any:
+        if self.paths[0].suffix == ".npz":
+            return read_sparse(self.paths[0])
+        A = opened(self.paths[0])
+        return A[mine] if A.ndim == 3 else A[:]
 
 
 @dataclass(frozen=True)
@@ -122,7 +129,7 @@ class Made:
     """What a function of no arguments returns, called where it is solved."""
 
     function: Callable[[], Any]
-    reading: Reading
+    asked: Asked
 
     @property
     def label(self) -> str:
@@ -133,20 +140,20 @@ class Made:
         return None
 
     def load(self) -> Loaded:
-        return part_of(self.function(), self.reading).load()
+        return part_of(self.function(), self.asked).load()
 
 
-def part_of(item: Any, reading: Reading) -> Part:
+def part_of(item: Any, asked: Asked) -> Part:
     """One item of a source: a Problem, (kind, arrays), the path of a file, or a function that makes one of them."""
     if isinstance(item, Problem):
         return Given(item)
     if isinstance(item, str | Path):
-        return InFile(Path(item), reading)
+        return InFile(Path(item), asked)
     if isinstance(item, tuple) and len(item) == 2 and isinstance(item[1], Mapping):
-        loaded = from_arrays(item[1], source="an item of the source", **(vars(reading) | {"kind": item[0]}))
+        loaded = from_arrays(item[1], source="an item of the source", **(vars(asked) | {"kind": item[0]}))
         return Given(loaded.problem, loaded.x0)
     if callable(item):
-        return Made(item, reading)
+        return Made(item, asked)
     raise InputError(
         f"the source gave a {type(item).__name__}; each of its items must be a Problem, a pair (kind, arrays) such as "
         "('lasso', {'A': A, 'b': b, 'lam': lam}), the path of a file, or a function that makes one of these"

@@ -14,7 +14,7 @@ from sureprox.base.connection import cores
 from sureprox.base.errors import InputError
 from sureprox.many.facts import described, understood
 from sureprox.many.memory import free_memory
-from sureprox.many.parts import Part, Reading
+from sureprox.many.parts import Part
 from sureprox.many.results import Results, Stream, Tally
 from sureprox.many.shards import Shards
 from sureprox.many.solved import Solved
@@ -23,6 +23,7 @@ from sureprox.many.work import Done, Settings, Task, fitting, found, solve_part
 from sureprox.optimizers import Optimizer, load
 from sureprox.solve.plan import check_certify, chosen_engine
 from sureprox.solve.solve import check_calls, check_options, check_switches
+from sureprox.sources.problem_files import Asked
 
 
 @dataclass(frozen=True)
@@ -69,15 +70,24 @@ def solve_many(
     lam: Any = None,
     lam_ratio: Any = None,
     dtype: torch.dtype | None = None,
+    loss: str | None = None,
+    l1: Any = None,
+    l2: Any = None,
+    nonnegative: bool = False,
+    groups: Any = None,
+    delta: float | None = None,
+    level: float | None = None,
+    smoothing: float | None = None,
+    classes: int | None = None,
     device: torch.device | str | None = None,
     progress: Callable[[ManyProgress], None] = lambda seen: None,
 ) -> Results | Stream:
     """`solve` for more problems than fit in memory, here or on a Dask cluster.
 
-    `source`: a `Problem`; two arrays on disk, .npy or .zarr (A (m, n) or (B, m, n), and b or y (B, m)); a directory or
-    list of problem files; or any iterable, such as a generator, of Problems, of (kind, arrays), of paths, or of
-    functions that make one of these where it is solved. `kind`, `lam`, `lam_ratio` and `dtype` say how files and
-    arrays are understood (`read_problem`).
+    `source`: a `Problem`; two arrays on disk, .npy or .zarr (A (m, n) or (B, m, n), and b or y (B, m)), of which A may
+    be sparse, a .npz; a directory or list of problem files; or any iterable, such as a generator, of Problems, of
+    (kind, arrays), of paths, or of functions that make one of these where it is solved. `kind`, `lam`, `lam_ratio`,
+    `dtype` and those from `loss` to `classes` say how files and arrays are understood (`problem_files.Asked`).
 
     Each item or file is a shard of the results; a Problem and arrays are cut into shards of `chunk` problems. `chunk`
     is also how many problems are solved at a time; by default what fits in `memory` bytes (`chunk_size`), and for
@@ -97,6 +107,7 @@ def solve_many(
     check_certify(certify)
     check_switches(polish=polish)
     check_calls(progress=progress)
+    asked = Asked(kind, lam, lam_ratio, dtype, loss, l1, l2, nonnegative, groups, delta, level, smoothing, classes)
     if not isinstance(out, str | Path | None):
         raise InputError(f"out is a {type(out).__name__}; pass the path of a directory, or None")
     for name, value in (("chunk", chunk), ("memory", memory)):
@@ -124,11 +135,10 @@ def solve_many(
             cut.append(fitting(problem, settings, torch.device(where or problem.device)))
         return cut[0]
 
-    reading = Reading(kind, lam, lam_ratio, dtype)
-    pieces = source_of(source, reading, fit)
+    pieces = source_of(source, asked, fit)
     if shards is None:
         return _stream(pieces, settings, cluster, progress)
-    facts = {"optimizer": described(optimizer), **options, "chunk": chunk, **understood(reading)}
+    facts = {"optimizer": described(optimizer), **options, "chunk": chunk, **understood(asked)}
     with shards.locked():
         manifest = shards.begin(facts)
         if cut:

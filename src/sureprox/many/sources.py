@@ -8,12 +8,13 @@ from typing import Any
 import torch
 
 from sureprox.base.errors import InputError
-from sureprox.many.labels import digest
-from sureprox.many.parts import Given, InFile, Part, Reading, Rows, opened, part_of
+from sureprox.many.labels import digest, file_digest
+from sureprox.many.parts import PER_PROBLEM, Given, InFile, Part, Rows, opened, part_of
 from sureprox.problems import Problem
-from sureprox.sources.problem_files import ZarrArray
+from sureprox.sources.problem_files import Asked, ZarrArray, is_sparse_file, read_sparse
 
 SHARD = 8192  # most problems of one shard where the source can be cut anywhere
+ARRAYS = (".npy", ".zarr")
 FILES = (".npz", ".mat", ".csv")
 Fit = Callable[[Part], int]  # how many problems like those of this part are solved at a time
 
@@ -27,42 +28,42 @@ class Source:
     problems: int | None = None
 
 
-def source_of(given: Any, reading: Reading, fit: Fit) -> Source:
+def source_of(given: Any, asked: Asked, fit: Fit) -> Source:
     """A Problem, a directory or list of files, two .npy or .zarr arrays, or an iterable of items (`part_of`)."""
     if isinstance(given, Problem):
         return _cut_problem(given, fit)
     if isinstance(given, str | Path):
-        return _directory(Path(given), reading)
+        return _directory(Path(given), asked)
     if isinstance(given, list | tuple) and given and all(isinstance(item, str | Path) for item in given):
         paths = [Path(item) for item in given]
-        if len(paths) == 2 and all(path.suffix in (".npy", ".zarr") for path in paths):
-            return _cut_arrays((paths[0], paths[1]), reading, fit)
-        return _files(paths, reading)
+        if len(paths) == 2 and paths[1].suffix in ARRAYS and paths[0].suffix in (*ARRAYS, ".npz"):
+            return _cut_arrays((paths[0], paths[1]), asked, fit)
+        return _files(paths, asked)
     if isinstance(given, Iterable) and not isinstance(given, torch.Tensor | dict | bytes):
         count = len(given) if isinstance(given, Sized) else None
-        return Source(lambda: (part_of(item, reading) for item in given), count)
+        return Source(lambda: (part_of(item, asked) for item in given), count)
     raise InputError(
         f"source is a {type(given).__name__}; pass a Problem, an iterable of Problems or of (kind, arrays), "
         "a directory or list of problem files, or two .npy files"
     )
 
 
-def _directory(path: Path, reading: Reading) -> Source:
+def _directory(path: Path, asked: Asked) -> Source:
     if not path.is_dir():
-        return _files([path], reading)
+        return _files([path], asked)
     found = sorted(file for file in path.iterdir() if file.suffix in FILES and not file.name.startswith("."))
     if not found:
         raise InputError(f"{path} holds no problem files; it needs {', '.join(FILES)}")
-    return _files(found, reading)
+    return _files(found, asked)
 
 
-def _files(paths: list[Path], reading: Reading) -> Source:
+def _files(paths: list[Path], asked: Asked) -> Source:
     for path in paths:
         if path.suffix not in FILES:
             raise InputError(f"{path.name} is not {', '.join(FILES)}; give such files, or two .npy: A.npy b.npy")
         if not path.is_file():
             raise InputError(f"{path} {'is a directory' if path.is_dir() else 'does not exist'}; give problem files")
-    return Source(lambda: (InFile(path, reading) for path in paths), len(paths))
+    return Source(lambda: (InFile(path, asked) for path in paths), len(paths))
 
 
 def _cut_problem(problem: Problem, fit: Fit) -> Source:
@@ -78,24 +79,42 @@ def _cut_problem(problem: Problem, fit: Fit) -> Source:
     return Source(parts, -(-problem.batch // size), problem.batch)
 
 
-def _cut_arrays(paths: tuple[Path, Path], reading: Reading, fit: Fit) -> Source:
-    A, b = (opened(path) for path in paths)
-    if A.ndim not in (2, 3) or b.ndim != 2 or b.shape[1] != A.shape[-2] or (A.ndim == 3 and A.shape[0] != b.shape[0]):
+def _cut_arrays(paths: tuple[Path, Path], asked: Asked, fit: Fit) -> Source:
+    b = opened(paths[1])
+    shape, shared = _matrices(paths[0])
+    if (
+        len(shape) not in (2, 3)
+        or b.ndim != 2
+        or b.shape[1] != shape[-2]
+        or (len(shape) == 3 and shape[0] != b.shape[0])
+    ):
         raise InputError(
-            f"{paths[0].name} has shape {A.shape} and {paths[1].name} {b.shape}; give A (m, n) or (B, m, n), b (B, m)"
+            f"{paths[0].name} has shape {shape} and {paths[1].name} {b.shape}; give A (m, n) or (B, m, n), b (B, m)"
         )
-    for array in (A, b):
-        if isinstance(array, ZarrArray):
-            array.check()
+    if isinstance(b, ZarrArray):
+        b.check()
     count = b.shape[0]
-    for name in ("lam", "lam_ratio"):
-        values = getattr(reading, name)
+    for name in PER_PROBLEM:
+        values = getattr(asked, name)
         if values is not None and hasattr(values, "__len__") and len(values) != count:
             raise InputError(f"there are {len(values):,} values of {name} for {count:,} problems; give as many")
-    size = min(fit(Rows(paths, 0, 1, reading)), SHARD)
-    shared = digest(A[:]) if A.ndim == 2 else ""
+    size = min(fit(Rows(paths, 0, 1, asked)), SHARD)
     return Source(
-        lambda: (Rows(paths, start, min(start + size, count), reading, shared) for start in range(0, count, size)),
+        lambda: (Rows(paths, start, min(start + size, count), asked, shared) for start in range(0, count, size)),
         -(-count // size),
         count,
     )
+
+
+def _matrices(path: Path) -> tuple[tuple[int, ...], str]:
+    """The shape of A on disk, and the digest of one that all problems share."""
+    if path.suffix == ".npz":
+        if not path.is_file():
+            raise InputError(f"{path} {'is a directory' if path.is_dir() else 'does not exist'}; give A and b")
+        if not is_sparse_file(path):
+            raise InputError(f"{path.name} beside an array must be a sparse A, made by scipy.sparse.save_npz")
+        return read_sparse(path).shape, file_digest(path)
+    A = opened(path)
+    if isinstance(A, ZarrArray):
+        A.check()
+    return tuple(A.shape), digest(A[:]) if A.ndim == 2 else ""

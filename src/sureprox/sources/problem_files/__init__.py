@@ -4,8 +4,23 @@ What a file declares is compared with the bytes it has before memory is taken fo
 an `InputError` of one line.
 """
 
+from sureprox.sources.problem_files.asked import Asked, Kind, LossName
+from sureprox.sources.problem_files.groups_file import read_groups
 from sureprox.sources.problem_files.numpy_files import map_npy
-from sureprox.sources.problem_files.read import Kind, Loaded, from_arrays, read_problem
+from sureprox.sources.problem_files.read import Loaded, from_arrays, read_problem
+from sureprox.sources.problem_files.sparse_files import is_sparse_file, read_sparse
 from sureprox.sources.problem_files.zarr_files import ZarrArray
 
-__all__ = ["Kind", "Loaded", "ZarrArray", "from_arrays", "map_npy", "read_problem"]
+__all__ = [
+    "Asked",
+    "Kind",
+    "Loaded",
+    "LossName",
+    "ZarrArray",
+    "from_arrays",
+    "is_sparse_file",
+    "map_npy",
+    "read_groups",
+    "read_problem",
+    "read_sparse",
+]

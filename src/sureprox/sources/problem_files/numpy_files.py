@@ -43,8 +43,11 @@ def map_npy(path: Path) -> Array:
     return np.memmap(path, found.dtype, "r", found.end, found.shape, "F" if found.fortran else "C")
 
 
-def read_npz(path: Path, wanted: Collection[str]) -> tuple[dict[str, Array], list[str]]:
-    """Those arrays of a `.npz` file that are wanted, and the names of all that it holds."""
+def read_npz(path: Path, wanted: Collection[str], integers: Collection[str] = ()) -> tuple[dict[str, Array], list[str]]:
+    """Those arrays of a `.npz` file that are wanted, and the names of all that it holds.
+
+    Those named in `integers` keep their type if it is one of whole numbers.
+    """
     with path.open("rb") as file:
         refuse_pickle(file.read(2), path.name)
     with zipfile.ZipFile(path) as archive:
@@ -53,30 +56,50 @@ def read_npz(path: Path, wanted: Collection[str]) -> tuple[dict[str, Array], lis
         if repeated := sorted(name for name, count in Counter(names).items() if count > 1 and name in wanted):
             raise InputError(f"{path.name} holds {repeated[0]} more than once; save each array once")
         found = {
-            name: _member(archive, info, f"{name} in {path.name}")
+            name: _member(archive, info, f"{name} in {path.name}", whole=name in integers)
             for name, info in zip(names, members, strict=True)
             if name in wanted
         }
     return found, names
 
 
-def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, label: str) -> Array:
+def read_text(path: Path, name: str) -> str:
+    """A short text that a `.npz` file holds under this name, such as the format of a sparse matrix."""
+    label = f"{name} in {path.name}"
+    with zipfile.ZipFile(path) as archive:
+        info = archive.getinfo(f"{name}.npy")
+        _check_member(info, label)
+        with archive.open(info) as stream:
+            found = _heading(stream, info.file_size, label)
+            content = stream.read()
+    if found.dtype.kind not in "SU" or found.shape not in ((), (1,)):
+        raise InputError(f"{label} has dtype {found.dtype} and shape {found.shape}; it must be a text")
+    return str(np.frombuffer(content, found.dtype)[0].astype(str))
+
+
+def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, label: str, *, whole: bool) -> Array:
+    _check_member(info, label)
+    with archive.open(info) as stream:
+        return _array(stream, info.file_size, label, whole=whole)
+
+
+def _check_member(info: zipfile.ZipInfo, label: str) -> None:
     if info.flag_bits & 1:
         raise InputError(f"{label} is encrypted; save it without a password")
     if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise InputError(f"{label} is compressed by a method that numpy does not use; save it with numpy.savez")
     check_expansion(label, info.compress_size, info.file_size)
-    with archive.open(info) as stream:
-        return _array(stream, info.file_size, label)
 
 
-def _array(stream: IO[bytes], size: int, label: str) -> Array:
-    """One array from a stream of `size` bytes."""
+def _array(stream: IO[bytes], size: int, label: str, *, whole: bool = False) -> Array:
+    """One array from a stream of `size` bytes; with `whole`, integers stay what they are."""
     found = _heading(stream, size, label)
     content = stream.read()
     if len(content) != size - found.end:
         raise InputError(f"{label} ends too early: damaged or cut short")
     array = np.frombuffer(content, found.dtype).reshape(found.shape, order="F" if found.fortran else "C")
+    if whole and found.dtype.kind in "iu":
+        return array.astype(found.dtype.newbyteorder("="))
     return numbers(label, array)
 
 

@@ -1,36 +1,29 @@
 """`read_problem`: from files to a checked batch of problems."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from sureprox.base.errors import InputError
-from sureprox.problems import Problem, lasso, logistic
+from sureprox.problems import Problem
+from sureprox.problems.operators import Operator, Sparse
+from sureprox.problems.operators.sparse import is_sparse
+from sureprox.sources.problem_files.asked import KEYS, SPARSE, TARGETS, Asked, LossName, check_names, suggested
+from sureprox.sources.problem_files.assemble import assembled
 from sureprox.sources.problem_files.csv_files import read_csv
 from sureprox.sources.problem_files.limits import Array, numbers
 from sureprox.sources.problem_files.matlab_files import read_mat
 from sureprox.sources.problem_files.numpy_files import read_npy, read_npz
+from sureprox.sources.problem_files.sparse_files import INTEGERS, from_fields, is_sparse_file, read_sparse
 
-KEYS = ("A", "b", "y", "lam", "x0")
 SUFFIXES = "one .npz, .mat or .csv file, or two .npy files"
-
-
-class Kind(StrEnum):
-    """What is minimised."""
-
-    LASSO = "lasso"  # A, b: 1/2 |A x - b|^2 + lam |x|_1
-    LOGISTIC = "logistic"  # A, y: mean logistic loss + lam |x|_1
-
-
-TARGETS = {Kind.LASSO: "b", Kind.LOGISTIC: "y"}
-BUILDERS: dict[Kind, Callable[[Any, Any, Any], Problem]] = {Kind.LASSO: lasso, Kind.LOGISTIC: logistic}
+NEEDED = "LASSO needs A, b, lam, logistic problems A, y, lam"
+FULL = tuple(key for key in KEYS if key not in SPARSE)  # what a .mat may hold
 
 
 @dataclass(frozen=True)
@@ -38,78 +31,52 @@ class Loaded:
     """The problems of a file; x0 (B, n) or (n,), if the file has one."""
 
     problem: Problem
-    kind: Kind
+    kind: str  # a `Kind`, or the loss and the parts of the penalty in words
     x0: Tensor | None
     source: str  # names of the files
+    loss: LossName = LossName.SQUARES
+    penalty: Mapping[str, Tensor] = field(default_factory=dict)  # its numbers, by the names of the keys
 
 
-def read_problem(
-    paths: Sequence[str | Path],
-    *,
-    kind: Kind | str | None = None,
-    lam: float | Sequence[float] | None = None,
-    lam_ratio: float | Sequence[float] | None = None,
-    target: str | None = None,
-    dtype: torch.dtype | None = None,
-) -> Loaded:
-    """The problems in a `.npz` or `.mat` file (A, b or y, lam, x0), two `.npy` files (A, b) or a CSV table.
+def read_problem(paths: Sequence[str | Path], *, target: str | None = None, **options: Any) -> Loaded:
+    """The problems in a `.npz` or `.mat` file, two files (A, then b or y), or a CSV table.
 
-    A (m, n) or (B, m, n), b or y (m,) or (B, m). `kind` is what the file says (b: LASSO, y: logistic), LASSO where it
-    cannot say. `lam` takes the place of that of the file; `lam_ratio` is a share of lam_max, the smallest lam whose
-    solution is zero, of each problem. Several values: one for each problem, or all for a single one. `dtype`:
-    by default that of A in the file, float64 for integers. `target`: column of a CSV table, the last by default.
+    A (m, n) or (B, m, n), b or y (m,) or (B, m); other keys are lam, x0 and those of `asked.NUMBERS`. The loss is what
+    the file says (b: squares, y: logistic), squares where it cannot say. A sparse A is a file of
+    `scipy.sparse.save_npz`, followed by b, or the keys A_data, A_indices, A_indptr, A_shape. `options` say how all of
+    this is understood, see `Asked`. `target`: column of a CSV table, the last by default.
     """
     files = [Path(path) for path in paths]
-    chosen = _kind(kind)
-    if lam is not None and lam_ratio is not None:
-        raise InputError("lam and lam_ratio are both given; choose one")
+    asked = Asked.of(options)
     source = " and ".join(file.name for file in files)
-    return _loaded(_read(files, chosen, target), chosen, lam, lam_ratio, dtype, source)
+    return _loaded(_read(files, asked.named_loss or LossName.SQUARES, target), asked, source)
 
 
-def from_arrays(
-    arrays: Mapping[str, Any],
-    *,
-    kind: Kind | str | None = None,
-    lam: Any = None,
-    lam_ratio: Any = None,
-    dtype: torch.dtype | None = None,
-    source: str = "the arrays",
-) -> Loaded:
-    """The problems in arrays named as in a file: A, b or y, lam, x0. Options as in `read_problem`."""
+def from_arrays(arrays: Mapping[str, Any], *, source: str = "the arrays", **options: Any) -> Loaded:
+    """The problems in arrays named as in a file; A may be sparse, or an operator. Options as in `read_problem`."""
     if unknown := [name for name in arrays if name not in KEYS]:
-        raise InputError(f"{source}: there is an array {unknown[0]!r}; known are {', '.join(KEYS)}")
-    if "A" not in arrays:
-        raise InputError(f"{source}: there is no 'A'; LASSO needs A, b, lam, logistic problems A, y, lam")
-    if lam is not None and lam_ratio is not None:
-        raise InputError("lam and lam_ratio are both given; choose one")
+        raise InputError(f"{source}: there is an array {unknown[0]!r}; {suggested(unknown[0], KEYS)}")
+    asked = Asked.of(options)
     plain = {name: value.detach().cpu() if isinstance(value, Tensor) else value for name, value in arrays.items()}
-    read = {name: numbers(f"{name} of {source}", np.asarray(value)) for name, value in plain.items()}
-    return _loaded(read, _kind(kind), lam, lam_ratio, dtype, source)
+    read: dict[str, Any] = {}
+    for name, value in plain.items():
+        if name == "A" and (isinstance(value, Operator) or is_sparse(value)):
+            read["A"] = value if isinstance(value, Operator) else Sparse(value)
+        elif name in SPARSE:
+            read[name] = np.asarray(value)
+        else:
+            read[name] = numbers(f"{name} of {source}", np.asarray(value))
+    if "A" not in read and not set(SPARSE) & set(read):
+        raise InputError(f"{source}: there is no 'A'; {NEEDED}")
+    return _loaded(_with_matrix(read, list(read), source), asked, source)
 
 
-def _loaded(
-    arrays: dict[str, Array], kind: Kind | None, lam: Any, lam_ratio: Any, dtype: torch.dtype | None, source: str
-) -> Loaded:
-    found = _decided(arrays, kind, source)
-    if TARGETS[found] not in arrays:
-        raise InputError(f"{source} has no {TARGETS[found]!r}; {found.value} problems need A, {TARGETS[found]}, lam")
-    try:
-        return Loaded(*_assembled(arrays, found, lam, lam_ratio, dtype), source)
-    except InputError as error:
-        raise InputError(f"{source}: {error}") from None
+def _loaded(arrays: dict[str, Any], asked: Asked, source: str) -> Loaded:
+    found = assembled(arrays, asked, source)
+    return Loaded(found.problem, found.kind, found.x0, source, found.loss, found.penalty)
 
 
-def _kind(kind: Kind | str | None) -> Kind | None:
-    if kind is None:
-        return None
-    try:
-        return Kind(kind)
-    except ValueError:
-        raise InputError(f"kind is {kind!r}; choose lasso or logistic") from None
-
-
-def _read(files: Sequence[Path], kind: Kind | None, target: str | None) -> dict[str, Array]:
+def _read(files: Sequence[Path], loss: LossName, target: str | None) -> dict[str, Any]:
     suffixes = [file.suffix.lower() for file in files]
     for file in files:
         if not os.path.isfile(file):  # not Path.is_file, which fails on names no file can have
@@ -119,15 +86,23 @@ def _read(files: Sequence[Path], kind: Kind | None, target: str | None) -> dict[
             raise InputError(f"{file} cannot be read: permission denied")
     if target is not None and suffixes != [".csv"]:
         raise InputError("a target column is chosen in CSV files only")
+    key = TARGETS[loss][0]
     try:
-        if suffixes in ([".npz"], [".mat"]):
-            reader = read_npz if suffixes == [".npz"] else read_mat
-            return _with_matrix(*reader(files[0], KEYS), files[0].name)
+        if suffixes == [".npz"]:
+            if is_sparse_file(files[0]):
+                raise InputError(
+                    f"{files[0].name} holds a sparse matrix alone; give the right-hand side too: {files[0].name} b.npy"
+                )
+            return _checked(*read_npz(files[0], KEYS, INTEGERS), files[0].name)
+        if suffixes == [".mat"]:
+            return _checked(*read_mat(files[0], FULL), files[0].name)
         if suffixes == [".npy", ".npy"]:
-            return {"A": read_npy(files[0]), TARGETS[kind or Kind.LASSO]: read_npy(files[1])}
+            return {"A": read_npy(files[0]), key: read_npy(files[1])}
+        if suffixes == [".npz", ".npy"]:
+            return {"A": _sparse_file(files[0]), key: read_npy(files[1])}
         if suffixes == [".csv"]:
             A, values = read_csv(files[0], target)
-            return {"A": A, TARGETS[kind or Kind.LASSO]: values}
+            return {"A": A, key: values}
     except InputError:
         raise
     except Exception as error:  # damaged bytes make the readers of zip, zlib and numpy headers raise almost anything
@@ -138,58 +113,28 @@ def _read(files: Sequence[Path], kind: Kind | None, target: str | None) -> dict[
     raise InputError(f"cannot read problems from {names}; give {SUFFIXES}: A.npy b.npy")
 
 
-def _with_matrix(found: dict[str, Array], names: list[str], source: str) -> dict[str, Array]:
+def _sparse_file(path: Path) -> Sparse:
+    if not is_sparse_file(path):
+        raise InputError(
+            f"{path.name} beside a .npy must be a sparse A, made by scipy.sparse.save_npz; or give {SUFFIXES}"
+        )
+    return read_sparse(path)
+
+
+def _checked(found: dict[str, Array], names: list[str], source: str) -> dict[str, Any]:
+    held = _with_matrix(found, names, source)
+    check_names(source, names)
+    return held
+
+
+def _with_matrix(found: dict[str, Any], names: list[str], source: str) -> dict[str, Any]:
+    """The arrays with A, made of its CSR fields if it is sparse."""
+    fields = set(SPARSE) & set(found)
+    if "A" in found and fields:
+        raise InputError(f"{source} holds both A and {min(fields)}; leave one of them out")
+    if fields:
+        return {name: value for name, value in found.items() if name not in SPARSE} | {"A": from_fields(found, source)}
     if "A" not in found:
         held = ", ".join(names)[:200] or "nothing"
-        raise InputError(f"{source} has no 'A' (it holds {held}); LASSO needs A, b, lam, logistic problems A, y, lam")
+        raise InputError(f"{source} has no 'A' (it holds {held}); {NEEDED}")
     return found
-
-
-def _decided(arrays: dict[str, Array], kind: Kind | None, source: str) -> Kind:
-    if kind is not None:
-        return kind
-    if "b" in arrays and "y" in arrays:
-        raise InputError(f"{source} holds both b and y; choose --kind lasso or --kind logistic")
-    return Kind.LOGISTIC if "y" in arrays else Kind.LASSO
-
-
-def _assembled(
-    arrays: dict[str, Array], kind: Kind, lam: Any, lam_ratio: Any, dtype: torch.dtype | None
-) -> tuple[Problem, Kind, Tensor | None]:
-    A = arrays["A"]
-    wanted = dtype or (torch.float32 if A.dtype == np.float32 else torch.float64)
-    if A.ndim not in (2, 3):
-        raise InputError(f"A has shape {A.shape}; it must be (m, n), or (B, m, n) for a matrix of each problem")
-    matrix = torch.tensor(A).to(wanted)
-    target = torch.tensor(_row(arrays[TARGETS[kind]], A.shape[-2])).to(wanted)
-    build = BUILDERS[kind]
-    if lam_ratio is not None:
-        shares, largest = _values("lam_ratio", lam_ratio), build(matrix, target, 0.0).scale()[1]
-        if 1 not in (shares.numel(), len(largest)) and shares.numel() != len(largest):
-            raise InputError(f"there are {shares.numel()} values of lam_ratio for {len(largest)} problems; give one")
-        lam = shares * largest
-    elif lam is not None:
-        lam = _values("lam", lam)
-    elif "lam" in arrays:
-        lam = torch.tensor(arrays["lam"])
-    else:
-        raise InputError("there is no lam; give --lam, or --lam-ratio for a share of the largest useful one")
-    weights = torch.squeeze(lam).to(wanted) if lam.numel() == max(lam.shape, default=1) else lam.to(wanted)
-    problem = build(matrix, target, weights)
-    x0 = arrays.get("x0")
-    start = None if x0 is None else torch.tensor(_row(x0, A.shape[-1])).to(wanted)
-    if start is not None:
-        problem.start(start)  # checks it
-    return problem, kind, start
-
-
-def _row(values: Array, length: int) -> Array:
-    """A single column (length, 1), as MATLAB knows no vectors, as (length,)."""
-    return values[:, 0] if values.shape == (length, 1) and length > 1 else values
-
-
-def _values(name: str, given: Any) -> Tensor:
-    try:
-        return torch.as_tensor(given, dtype=torch.float64)
-    except (TypeError, ValueError, RuntimeError):
-        raise InputError(f"{name} is {given!r}; give a number, or several") from None

@@ -1,0 +1,51 @@
+"""The options that say what is minimised, for the commands that read problems."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Files = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="FILE",
+        help="One .npz or .mat with A, b, lam (LASSO) or A, y, lam (logistic); two .npy: A b; a sparse A.npz and b.npy;"
+        " or a CSV table.",
+    ),
+]
+Lam = Annotated[str | None, typer.Option(metavar="NUMBER,...", help="Weight of |x|_1, in place of that of the file.")]
+LamRatio = Annotated[
+    str | None, typer.Option(metavar="NUMBER,...", help="The same as a share of the smallest lam with solution zero.")
+]
+Kind = Annotated[
+    str | None, typer.Option(help="lasso or logistic, where the file does not say; lasso by default for .npy and CSV.")
+]
+LossOption = Annotated[
+    str | None,
+    typer.Option(
+        "--loss", metavar="NAME", help="squares, logistic, huber, squared-hinge, poisson, quantile or softmax."
+    ),
+]
+Delta = Annotated[float | None, typer.Option(help="huber: residuals beyond it count as outliers; 1 by default.")]
+Level = Annotated[float | None, typer.Option(help="quantile: which one; 0.5, the median, by default.")]
+Smoothing = Annotated[float | None, typer.Option(help="quantile: width of the smoothing; 0.1 by default.")]
+Classes = Annotated[int | None, typer.Option(help="softmax: how many; by default the largest label plus one.")]
+L1 = Annotated[str | None, typer.Option("--l1", metavar="NUMBER,...", help="Weight of |x|_1: another name of --lam.")]
+L2 = Annotated[str | None, typer.Option("--l2", metavar="NUMBER,...", help="Weight of |x|^2 / 2.")]
+NonNegative = Annotated[bool, typer.Option("--nonnegative", help="Only x >= 0.")]
+GroupsFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--groups",
+        metavar="FILE",
+        help="Text or .npy: the group of each coordinate, -1 for none; lam is then the weight of their norms.",
+    ),
+]
+Target = Annotated[str | None, typer.Option(help="Target column of a CSV table, by name or number; last by default.")]
+Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
+Dtype = Annotated[str, typer.Option(help="auto (as in the file), float32 or float64.")]
+Engine = Annotated[
+    str, typer.Option(help="auto, plain, kernels or compiled: what takes the steps; kernels are built once.")
+]
+Json = Annotated[bool, typer.Option("--json", help="JSON on stdout, and nothing else there.")]
+Tol = Annotated[float, typer.Option(help="Relative duality gap at which a problem counts as solved.")]
