@@ -17,7 +17,10 @@ class Case:
     make: Callable  # (A, y, weights, offset)
     y: Tensor  # (B, M)
     phi: Callable  # (t, y) elementwise in plain torch, t = A x + offset
+    bend: Callable  # (w, offset, y) the bound of phi'' of each row that L is made of
     mean: bool = False
+    kinks: bool = False  # phi'' jumps, or is constant: its integral is no independent truth
+    reached: float = 0.9  # share of the bound of phi'' that random points come to
 
 
 def _squares(t: Tensor, y: Tensor) -> Tensor:
@@ -57,13 +60,45 @@ COUNTS = (3 * normal(B, M, seed=11).abs()).floor()
 CLASSES = (1.5 * normal(B, M, seed=12).abs()).floor().clamp(max=K - 1)
 
 POINTWISE = {
-    "least squares": Case(lambda A, y, w, o: LeastSquares(A, y, w, o), normal(B, M, seed=1), _squares),
-    "huber": Case(lambda A, y, w, o: Huber(A, y, 0.7, w, o), 2 * normal(B, M, seed=1), _huber),
-    "quantile": Case(lambda A, y, w, o: Quantile(A, y, 0.3, 0.4, w, o), normal(B, M, seed=1), _quantile),
-    "squared hinge": Case(lambda A, y, w, o: SquaredHinge(A, y, w, o), labels(B, M, 1), _hinge),
-    "logistic": Case(lambda A, y, w, o: Logistic(A, y, weights=w, offset=o), labels(B, M, 1), _logistic, mean=True),
-    "poisson": Case(lambda A, y, w, o: Poisson(A, y, "log", w, o), COUNTS, _poisson),
-    "poisson identity": Case(lambda A, y, w, o: Poisson(A, y, "identity", w, o), COUNTS, _identity),
+    "least squares": Case(
+        lambda A, y, w, o: LeastSquares(A, y, w, o), normal(B, M, seed=1), _squares, lambda w, o, y: w, kinks=True
+    ),
+    "huber": Case(
+        lambda A, y, w, o: Huber(A, y, 0.7, w, o),
+        2 * normal(B, M, seed=1),
+        _huber,
+        lambda w, o, y: w,
+        kinks=True,
+        reached=0.3,
+    ),
+    "quantile": Case(
+        lambda A, y, w, o: Quantile(A, y, 0.3, 0.4, w, o),
+        normal(B, M, seed=1),
+        _quantile,
+        lambda w, o, y: w / 0.4,
+        kinks=True,
+        reached=0.1,
+    ),
+    "squared hinge": Case(
+        lambda A, y, w, o: SquaredHinge(A, y, w, o), labels(B, M, 1), _hinge, lambda w, o, y: 2 * w, kinks=True
+    ),
+    "logistic": Case(
+        lambda A, y, w, o: Logistic(A, y, weights=w, offset=o),
+        labels(B, M, 1),
+        _logistic,
+        lambda w, o, y: w / 4 / M,
+        mean=True,
+        reached=0.4,
+    ),
+    "poisson": Case(
+        lambda A, y, w, o: Poisson(A, y, "log", w, o),
+        COUNTS,
+        _poisson,
+        lambda w, o, y: w * torch.maximum(o.exp(), y),
+    ),
+    "poisson identity": Case(
+        lambda A, y, w, o: Poisson(A, y, "identity", w, o), COUNTS, _identity, lambda w, o, y: w * y / o**2
+    ),
 }
 NAMES = (*POINTWISE, "softmax")
 GLOBAL = tuple(name for name in NAMES if not name.startswith("poisson"))  # those with an L
