@@ -1,7 +1,7 @@
 """One part: load it, solve it chunk by chunk, write its shard. Runs here or on a worker."""
 
 import uuid
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -95,7 +95,7 @@ def _solved(task: Task) -> Solved:
         piece = piece.to(device=device)
         prepare(piece, settings.optimizer, certify, engine)
         solution = solve(piece, settings.optimizer, begin, **settings.options)
-        solutions.append(solution)
+        solutions.append(replace(solution, screening=None))  # which would keep the data of every chunk
     return joined(solutions, task.index)
 
 

@@ -106,6 +106,10 @@ class Groups(Penalty):
         free = (self.spread(self.size.expand(len(x), -1), 0.0) == 0) & (self.floor_slope(x) == 0)
         return free, free
 
+    @abstractmethod
+    def certain_zeros(self, g: Vectors, reach: Vectors) -> Tensor:
+        """(B, n) bool: x_j = 0 wherever -g' is in the subdifferential at x and |g'_j - g_j| <= reach_j for all j."""
+
     def floor_slope(self, x: Vectors) -> Vectors:
         """l1 of a penalty that has one."""
         return torch.zeros_like(x)
@@ -196,6 +200,13 @@ class SparseGroup(Groups):
 
     def floor_slope(self, x: Vectors) -> Vectors:
         return torch.zeros_like(x) if self.l1 is None else column(self.l1).expand_as(x)
+
+    def certain_zeros(self, g: Vectors, reach: Vectors) -> Tensor:
+        """|S(g'_g, l1)| < lam w_g for a whole group, |g'_j| < l1 for a coordinate."""
+        beyond = g.abs() + reach - self.floor_slope(g)
+        norms = self.norms(beyond.clamp(min=0))
+        whole = self.spread((norms < self.size).to(g.dtype), 0.0) > 0
+        return whole | (beyond < 0)
 
     def dual_range(self, g: Vectors) -> tuple[Scalars, Scalars]:
         """|s| with |S(s g_g, l1)| <= lam w_g for every group, and |s g_j| <= l1 outside of them."""
@@ -304,6 +315,10 @@ class GroupBall(Groups):
     def loose(self, x: Vectors) -> tuple[Tensor, Tensor]:
         free = ~self.grouped.expand_as(x)
         return free, free
+
+    def certain_zeros(self, g: Vectors, reach: Vectors) -> Tensor:
+        """Balls of radius 0."""
+        return self.spread((self.size == 0).to(g.dtype).expand(len(g), -1), 0.0) > 0
 
     def dual_range(self, g: Vectors) -> tuple[Scalars, Scalars]:
         """All s: a ball bounds every direction. Coordinates outside of the balls allow none but s = 0."""

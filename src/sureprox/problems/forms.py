@@ -39,6 +39,7 @@ class Shape(StrEnum):
     OWN = "own"
 
 
+SCREENED = (LeastSquares, Huber, Quantile, SquaredHinge, Logistic, Poisson, Softmax)
 LOSSES = {
     LeastSquares: Loss.SQUARES,
     WeightedLeastSquares: Loss.WEIGHTED_SQUARES,
@@ -94,6 +95,15 @@ def loss_of(problem: Problem) -> Loss:
 def has_dense(problem: Problem) -> bool:
     """Whether no operator takes the place of A."""
     return not isinstance(getattr(problem.f, "A", None), Operator)
+
+
+def can_screen(problem: Problem) -> bool:
+    """Whether f and r are of classes of this package that say what a duality gap proves (`sureprox.support.screening`).
+
+    `WeightedLeastSquares` does not: its intercept is in every column.
+    """
+    known = problem.has_duality_gap and type(problem.f) in SCREENED
+    return known and (is_separable(problem.r) or type(problem.r) in BLOCKS)
 
 
 def shape_of(problem: Problem) -> Shape:

@@ -101,6 +101,19 @@ class Separable(Penalty):
             return super().least_slope(x)
         return torch.zeros_like(x) if self.l1 is None else column(self.l1).expand_as(x)
 
+    def certain_zeros(self, g: Vectors, reach: Vectors) -> Tensor:
+        """(B, n) bool: x_j = 0 wherever -g' is in the subdifferential at x and |g'_j - g_j| <= reach_j.
+
+        A slope of r_j beyond 0 lies outside of the open interval (low, high) of those at 0, if 0 is in the domain.
+        """
+        zero = torch.zeros_like(g)
+        low, high = self.subdiff(zero)
+        return (low < -g - reach) & (reach - g < high) & ~self.excludes_zero(zero)
+
+    def excludes_zero(self, x: Vectors) -> Tensor:
+        """(B, n) bool, x (B, n): the bounds leave 0 out."""
+        return self._clipped(torch.zeros_like(x)) != 0
+
     def loose(self, x: Vectors) -> tuple[Tensor, Tensor]:
         """(up, down), (B, n) bool: l1 = l2 = 0, and there is no upper, or no lower, bound."""
         up, down = self._is_open(self.high, x), self._is_open(self.low, x)

@@ -1,6 +1,6 @@
 """What a solve returns, and what its callback sees."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 import numpy as np
@@ -11,6 +11,7 @@ from torch import Tensor
 from sureprox.base.errors import InputError
 from sureprox.guarantee.guaranteed import Track
 from sureprox.problems.checks import numbers
+from sureprox.support.screening import Screening
 
 RECORDS = ("objective", "gap", "kkt", "step_norm")
 
@@ -49,6 +50,9 @@ class Solution:
     What is not converged is the lowest point seen, whoever found it; its gap is the smallest that was proved for it.
 
     `engine`: what took the steps, "plain", "kernels" or "compiled".
+
+    `screening`: what `inactive` and `support_certified` are computed from, when one of them is first read. It holds the
+    problem until then; without it nothing is proved.
     """
 
     x: Tensor
@@ -66,6 +70,25 @@ class Solution:
     rejected: Tensor
     refined: Tensor
     engine: str = "plain"
+    screening: Screening | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def inactive(self) -> Tensor:
+        """(B, n) bool: the coordinate is proved to be zero at every solution, by `gap`, whatever x has there.
+
+        Where the problem is shifted by t, x + t is zero. For losses and penalties of this package that have a duality
+        gap; False elsewhere. Theorem and rounding: `sureprox.support.screening`.
+        """
+        return torch.zeros_like(self.x, dtype=torch.bool) if self.screening is None else self.screening.proved.inactive
+
+    @property
+    def support_certified(self) -> Tensor:
+        """(B,) bool: it is proved that every solution is zero exactly where x is (x + t, if shifted by t).
+
+        Each zero of x is then `inactive`, and each other coordinate is too far from zero for the gap: by its bounds, by
+        l2, or by the curvature of f on these coordinates, which holds only where their columns of A are independent.
+        """
+        return torch.zeros_like(self.gap, dtype=torch.bool) if self.screening is None else self.screening.proved.support
 
     @property
     def converged(self) -> Tensor:

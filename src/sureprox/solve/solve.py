@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from sureprox.solve.solution import RECORDS, Progress, Solution, Status
 from sureprox.solve.stopping import StoppingRule, judged_by_gap
 from sureprox.support.newton import Polish, can_polish
 from sureprox.support.path import followed_path, has_short_path
+from sureprox.support.screening import Screening
 
 __all__ = ["Progress", "Solution", "Status", "default_optimizer", "iterate", "prepare", "solve"]
 
@@ -193,6 +195,7 @@ def solve(
             more.finish(generator, more.step_size, every, callback)
         solution = solution.finished_by(more.solution(finer.engine), run.stalled)
     by_data = differentiable and (problem.requires_grad or start.requires_grad)
+    solution = replace(solution, screening=Screening(problem, solution.x, solution.gap))
     return differentiated(solution, rule, start) if by_data else solution
 
 

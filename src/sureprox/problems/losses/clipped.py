@@ -44,6 +44,19 @@ class Clipped(Pointwise):
         u = z / self.gamma
         return ((u > self.low) & (u < self.high)).to(z.dtype) / self.gamma
 
+    def curvature_within(self, z: Rows, rise: Rows) -> tuple[Rows, Rows]:
+        """With d = phi'(z) - v and e = |z - gamma phi'(z)|, D >= gamma/2 d^2 + |d| e.
+
+        So |d| <= sqrt(2 rise / gamma): phi'' = 1/gamma where no such v is clipped. And D = d^2 (gamma + 2 e/|d|) / 2 at
+        least, where the largest |d| gives the least factor.
+        """
+        u, e = self.slopes(z), self._beyond(z, self.low, self.high).abs()
+        reach = (2 * rise / self.gamma).sqrt()
+        inside = (u - reach > self.low) & (u + reach < self.high)
+        beyond = e * (e + (e.square() + 2 * self.gamma * rise).sqrt())
+        most = torch.where(e > 0, rise / (self.gamma * rise + beyond), 1 / self.gamma)
+        return inside.to(z.dtype) / self.gamma, most
+
     @property
     def curvature_bound(self) -> float:
         return 1 / self.gamma

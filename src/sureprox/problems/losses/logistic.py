@@ -66,6 +66,15 @@ class Logistic(Pointwise):
         """sigma (1 - sigma)."""
         return torch.sigmoid(z) * torch.sigmoid(-z)
 
+    def curvature_within(self, z: Rows, rise: Rows) -> tuple[Rows, Rows]:
+        """D = KL(v | sigma) >= 2 (v - sigma)^2, so that |v - sigma| <= sqrt(rise / 2); and phi'' = v (1 - v) at v."""
+        reach = (rise / 2).sqrt()
+        e, other = torch.sigmoid(z), torch.sigmoid(-z)
+        left = (e - reach).clamp(min=0) * (other + reach).clamp(max=1)
+        right = (e + reach).clamp(max=1) * (other - reach).clamp(min=0)
+        half = (e - 0.5).abs() <= reach  # v = 1/2 is among them
+        return torch.minimum(left, right), torch.where(half, 0.25, torch.maximum(left, right))
+
     @property
     def curvature_bound(self) -> float:
         return 0.25

@@ -41,6 +41,13 @@ class Pointwise(LinearModel):
         """c with phi'' <= c."""
 
     @abstractmethod
+    def curvature_within(self, z: Rows, rise: Rows) -> tuple[Rows, Rows]:
+        """(least, most), what phi'' is between z and all t, as far as D = phi(z) + phi*(v) - v z <= rise, v in dphi(t).
+
+        D >= least/2 (z - t)^2 and D >= (phi'(z) - v)^2 / (2 most). Both follow from bounds of phi'' between z and t.
+        """
+
+    @abstractmethod
     def conjugates(self, v: Rows) -> Rows:
         """phi*(v) = max_z v z - phi(z); infinite outside `dual_domain`."""
 
@@ -84,6 +91,12 @@ class Pointwise(LinearModel):
     def row_factors(self) -> float | Tensor:
         """c with grad f = A'(c phi'(z))."""
         return 1.0 if self.weights is None else self.weights
+
+    @property
+    def row_shares(self) -> Rows:
+        """o with f = sum_i o_i phi(z_i)."""
+        factors: Tensor = torch.as_tensor(self.row_factors, dtype=self.like.dtype, device=self.like.device)
+        return factors.abs().expand(self.shape[0], self.m)
 
     def dual_metric(self, z: Rows) -> Rows:
         """k with k * (R C c) = phi'' C c: what a step c on columns C changes of phi', from `hessian_root`."""

@@ -111,6 +111,27 @@ class Poisson(Pointwise):
         safe = torch.where(self.y > 0, mu, 1.0)
         return self.y / safe / safe
 
+    def curvature_within(self, z: Rows, rise: Rows) -> tuple[Rows, Rows]:
+        """How far mu may go, at which phi'' = mu (log), or y / mu^2 (identity).
+
+        log: D = q log(q/mu) - q + mu for the mean q at t, >= (q - mu)^2 / (2 mu) where q < mu, and
+        >= d^2 / (2 (mu + d/3)) where q = mu + d > mu.
+        identity: D = y (w - 1 - log w), w = z/t, >= y (w - 1)^2 / 2 where w < 1, >= y (w - 1)^2 / (2 w) where w > 1.
+        Where y = 0, phi is a line that ends at 0: D = (1 - v) z.
+        """
+        mu = self._mean(z)
+        if self.link is Link.LOG:
+            third = rise / 3
+            return (mu - (2 * mu * rise).sqrt()).clamp(min=0), mu + third + (third.square() + 2 * mu * rise).sqrt()
+        positive = self.y > 0
+        part = rise / torch.where(positive, self.y, 1.0)
+        least = (1 - (2 * part).sqrt()).clamp(min=0)
+        most = 1 + part + (part.square() + 2 * part).sqrt()
+        bend = self.y / mu.square()
+        return torch.where(positive, bend * least.square(), 0.0), torch.where(
+            positive, bend * most.square(), rise / (2 * mu.square())
+        )
+
     @property
     def curvature_bound(self) -> Tensor:
         """max(e^offset, y), which is none, or y / offset^2, which is one for A, x >= 0."""

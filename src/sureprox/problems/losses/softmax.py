@@ -177,6 +177,20 @@ class Softmax(LinearModel):
         """c with grad f = (I kron A)'(c v), v the slopes."""
         return 1.0 if self.weights is None else self.weights.repeat(1, self.classes)
 
+    @property
+    def row_shares(self) -> Rows:
+        """The weight of each row, once for each class."""
+        if self.weights is None:
+            return torch.ones(self.shape[0], self.m, dtype=self.like.dtype, device=self.like.device)
+        return self.weights.repeat(1, self.classes)
+
+    def curvature_within(self, z: Rows, rise: Rows) -> tuple[Rows, Rows]:
+        """(0, 1/4): the D of a row is KL(q | p) >= 2 (q_c - p_c)^2 for each class c, the binary divergence of that.
+
+        From below nothing is said: D does not change with a constant that is added to all classes.
+        """
+        return torch.zeros_like(z), torch.full_like(z, 0.25)
+
     def dual_metric(self, z: Rows) -> Rows:
         """sqrt(p / w): see `Pointwise.dual_metric`; the slopes that a step changes sum to zero in each row."""
         p = self._split(z).softmax(1).flatten(1)

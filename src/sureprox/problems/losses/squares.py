@@ -74,6 +74,14 @@ class Quadratic(LinearModel):
     def dual_metric(self, z: Rows) -> Rows:
         return torch.ones_like(z)
 
+    def curvature_within(self, z: Rows, rise: Rows) -> tuple[Rows, Rows]:
+        return torch.ones_like(z), torch.ones_like(z)
+
+    @property
+    def row_shares(self) -> Rows:
+        """o with f = sum_i o_i phi(z_i)."""
+        return torch.ones_like(self.b)
+
     def divergence(self, z: Rows, v: Rows) -> Rows:
         """1/2 (z - v)^2."""
         return 0.5 * (z - v).square()

@@ -13,6 +13,9 @@ from sureprox.problems.batch import BatchData
 from sureprox.problems.operators.lanczos import largest_by_products
 from sureprox.problems.spectrum import KRYLOV_BLOCK, Largest, largest_eigenvalue
 
+LARGEST = 2**22  # entries of an A whose columns are made to know how long they are
+CHUNK = 2**20  # of them at a time
+
 
 class Operator(BatchData):
     """z = A x with A (m, n) for every instance, given by its products with vectors.
@@ -93,6 +96,27 @@ class Operator(BatchData):
         units = torch.zeros(batch, k, self.shape[1], dtype=like.dtype, device=index.device)
         units = units.scatter(2, index.unsqueeze(2), 1.0)
         return self.stacked(k).forward(units.flatten(0, 1)).reshape(batch, k, -1).mT
+
+    def column_squares(self, weights: Rows) -> Vectors:
+        """(B, n) sum_i w_i a_ij^2, w = `weights` (B, m) >= 0, or an upper bound that costs little.
+
+        By default exact where A has no more than LARGEST entries, whose columns are made; max_i w_i |A|^2 where there
+        is a formula for |A|; else infinity.
+        """
+        m, n = self.shape
+        if m * n * (self.batch or 1) <= LARGEST:
+            every = torch.arange(n, device=weights.device).expand(self.batch or 1, -1)
+            parts = every.split(max(1, CHUNK // (m * (self.batch or 1))), 1)
+            squares = torch.cat([self.at(weights).columns(part).square() for part in parts], 2)
+            return (weights.unsqueeze(1) @ squares).squeeze(1)
+        known = self.known_gram_norm()
+        norm = torch.as_tensor(torch.inf if known is None else known, dtype=weights.dtype, device=weights.device)
+        largest = weights.amax(1) * norm
+        return largest.unsqueeze(1).expand(-1, n)
+
+    def roundoff(self, dtype: torch.dtype) -> float:
+        """The unit of rounding of products with vectors of `dtype`, relative to |a_j| |z|, but for a factor m + n."""
+        return max([torch.finfo(dtype).eps, *(part.roundoff(dtype) for part in self._operators())])
 
     def dense(self) -> Tensor:
         """A as a tensor (m, n), or (B, m, n) where each instance has its own: for tests, and where it is tiny."""

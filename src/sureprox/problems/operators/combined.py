@@ -95,5 +95,10 @@ class Stack(Combined):
         images = [part.adjoint(rows) for part, rows in parts]
         return torch.stack(images).sum(0)
 
+    def column_squares(self, weights: Rows) -> Vectors:
+        """The sum over the operators."""
+        parts = zip(self._operators(), weights.split(self._heights(), 1), strict=True)
+        return torch.stack([part.column_squares(rows) for part, rows in parts]).sum(0)
+
     def _heights(self) -> list[int]:
         return [part.shape[0] for part in self._operators()]

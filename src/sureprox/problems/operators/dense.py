@@ -8,7 +8,7 @@ from torch import Tensor
 from sureprox.base.errors import InputError
 from sureprox.base.types import Rows, Scalars, Vectors
 from sureprox.problems import checks
-from sureprox.problems.operators.base import Operator
+from sureprox.problems.operators.base import CHUNK, Operator
 from sureprox.problems.spectrum import Largest, largest_eigenvalue
 
 
@@ -84,6 +84,14 @@ class Dense(Operator):
         if self.shared:
             return self.A.mT[index].mT
         return self.A.gather(2, index.unsqueeze(1).expand(-1, self.A.shape[1], -1))
+
+    def column_squares(self, weights: Rows) -> Vectors:
+        """Exact; some rows at a time."""
+        total = weights.new_zeros(len(weights), self.shape[1])
+        height = max(1, CHUNK // (self.A.numel() // self.shape[0]))
+        for rows, w in zip(self.A.split(height, -2), weights.split(height, 1), strict=True):
+            total += w @ rows.square() if self.shared else (w.unsqueeze(1) @ rows.square()).squeeze(1)
+        return total
 
     def dense(self) -> Tensor:
         return self.A

@@ -47,6 +47,9 @@ class Function(Operator):
     def adjoint(self, z: Rows) -> Vectors:
         return self._called("adjoint", self.functions[1], z, self._shape[1])
 
+    def roundoff(self, dtype: torch.dtype) -> float:
+        return torch.finfo(dtype if self._kind is None else self._kind[0]).eps
+
     def _called(self, name: str, function: Batched, rows: Tensor, width: int) -> Tensor:
         result = function(rows if self._kind is None else rows.to(self._kind[1], self._kind[0]))
         if not isinstance(result, Tensor):

@@ -43,6 +43,11 @@ class Repeated(Operator):
         own = (index // n).unsqueeze(1) == block
         return (own.unsqueeze(2) * self.operator.columns(index % n).unsqueeze(1)).flatten(1, 2)
 
+    def column_squares(self, weights: Rows) -> Vectors:
+        """Those of A for the weights of each vector."""
+        apart = weights.reshape(len(weights), self.count, -1)
+        return torch.stack([self.operator.column_squares(rows) for rows in apart.unbind(1)], 1).flatten(1)
+
     def known_gram_norm(self) -> float | Tensor | None:
         return self.operator.known_gram_norm()
 

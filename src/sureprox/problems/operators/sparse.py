@@ -64,6 +64,11 @@ class Sparse(Operator):
         product: Tensor = _Product.apply(z, self._csr_t(), self._csr())
         return product
 
+    def column_squares(self, weights: Rows) -> Vectors:
+        """Exact."""
+        squares = _csr(self.starts_t, self.places_t, self.values_t.square(), (self.shape[1], self.shape[0]))
+        return (squares @ weights.mT).mT
+
     def rows(self) -> Tensor:
         """The row of each of `values`."""
         counts = self.starts.diff()

@@ -56,6 +56,18 @@ class Standardized(Operator):
     def adjoint(self, z: Rows) -> Vectors:
         return (self.operator.adjoint(z) - self.center * z.sum(1, keepdim=True)) / self.scale
 
+    def column_squares(self, weights: Rows) -> Vectors:
+        """sum_i w_i (a_ij - c_j)^2 / s_j^2 by its three terms, and what rounding may have taken from it."""
+        squares = self.operator.column_squares(weights)
+        mean, total = self.operator.adjoint(weights), weights.sum(1, keepdim=True)
+        terms = squares + self.center.square() * total
+        lost = 4 * self.shape[0] * self.roundoff(weights.dtype) * terms
+        return ((terms - 2 * self.center * mean).clamp(min=0) + lost) / self.scale.square()
+
+    def roundoff(self, dtype: torch.dtype) -> float:
+        """Where a mean is large beside the deviations from it, these have fewer digits."""
+        return super().roundoff(dtype) * (1 + float((self.center.abs() / self.scale).max()))
+
     def stacked(self, copies: int) -> Self:
         if self.shared or copies == 1:
             return self
