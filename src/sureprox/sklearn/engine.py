@@ -65,7 +65,7 @@ def fitted(
 
     `polish`: Newton steps finish an instance once its support is right (`sureprox.support`), which a first-order method
     would take thousands of steps for. `improved`: a point with
-    no higher F, of each that a stage ends with; it is what is judged and returned.
+    no higher F, which is returned unless it has lost the certificate.
     """
     chosen = default_optimizer() if optimizer is None else optimizer
     x, step = problem.start(), estimated_step(problem, engine) if step_size is None else step_size
@@ -88,8 +88,13 @@ def fitted(
             engine=engine,
         )
         iterations = iterations + solution.iterations
-        x = solution.x if improved is None else improved(solution.x)
+        x = solution.x
         seen = rule.measure(x)
+        if improved is not None:
+            better = improved(x)
+            there = rule.measure(better)
+            keep = there.converged | ~seen.converged  # rounding may cost what the certificate had to spare
+            x, seen = torch.where(keep.unsqueeze(1), better, x), seen.where(keep, there)
     if not bool(seen.converged.all()):
         failed = int((~seen.converged).sum())
         warnings.warn(

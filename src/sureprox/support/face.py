@@ -24,13 +24,14 @@ STEPS = 4  # models, one after the other, for a loss that is not quadratic
 LENGTHS = 8  # powers of 1/2 of a step, of which the one with the lowest F is taken
 SLACK = 1e-9  # relative to l1: by which a slope must leave the subdifferential
 ROUNDING = 1e-12  # relative to the largest slope, where there is no l1
+FLAT = 4e-15  # relative: differences of F that are rounding
 RIDGE = 1e-15  # of the largest diagonal entry of H: keeps systems with a flat direction solvable
 CHUNK = 2**22  # entries of gathered columns and normal matrices held at a time
 
 
 @torch.no_grad()
 def newton_points(problem: Problem, x: Vectors) -> Vectors:
-    """(B, n) points with F no higher than at x, all in float64: a few Newton steps from x on the face.
+    """(B, n) points with F no higher than at x but for rounding, all in float64: a few Newton steps from x on the face.
 
     Squares are their own model, so that one step is exact once the face is right; for other losses each step is cut to
     the length, among 1, 1/2, 1/4, ..., that lowers F most. An instance whose system cannot be solved stays where it is.
@@ -49,7 +50,10 @@ def newton_points(problem: Problem, x: Vectors) -> Vectors:
 
 
 def _searched(problem: Problem, y: Vectors, there: Vectors) -> Vectors:
-    """The point of the segment from y to `there` with the lowest F of those tried; y where none is lower."""
+    """The point of the segment from y to `there` with the lowest F of those tried; y where none is lower.
+
+    `there` itself is taken if F tells no difference: near the solution x has more digits than F can judge.
+    """
     f, r = problem.f, problem.r
     assert isinstance(f, LinearModel)
     z, move = f.inner(y), there - y
@@ -59,7 +63,7 @@ def _searched(problem: Problem, y: Vectors, there: Vectors) -> Vectors:
         t = 0.5**k
         point = there if k == 0 else y + t * move
         new = f.value_at(z + t * turn) + r.value(point)
-        lower = new < value
+        lower = new <= value + FLAT * value.abs() if k == 0 else new < value
         best, value = torch.where(lower.unsqueeze(1), point, best), torch.where(lower, new, value)
     return best
 
@@ -72,30 +76,33 @@ def _model_minima(problem: Problem, y: Vectors) -> Vectors:
     inside = low == high
     size = inside.sum(1)
     limit = problem.n if bool((pieces.l2 > 0).all()) else f.m
-    width = torch.where(size <= limit, (size + size // 8 + 8).clamp(max=problem.n), 0)
+    width = torch.where(size <= limit, _width(size, problem.n), 0)
     beyond = torch.where(inside, torch.inf, torch.maximum(low + slope, -slope - high))
     ranked = beyond.nan_to_num(nan=-torch.inf).sort(dim=1, descending=True, stable=True).indices
     found = y.clone()
-    order = width.argsort(descending=True, stable=True)
-    for part, widest in _parts(order, width, f.m):
+    for part, widest in _parts(width, f.m):
         chosen = ranked[part, :widest]
-        held = torch.arange(widest, device=y.device) < width[part].unsqueeze(1)
-        face = _face(problem, y, slope + pieces.l2 * y, inside, pieces, part, chosen, held)
+        face = _face(problem, y, slope + pieces.l2 * y, inside, pieces, part, chosen)
         point = face.minimum()
         good = torch.isfinite(point).all(1, keepdim=True)
         found[part] = torch.where(good, found[part].scatter(1, chosen, point), found[part])
     return found
 
 
-def _parts(order: Tensor, width: Tensor, m: int) -> list[tuple[Tensor, int]]:
-    """The instances in `order`, as many together as there is room for; those of width zero are left out."""
-    widths, parts, start = width[order].tolist(), [], 0
-    while start < len(widths) and widths[start] > 0:
-        widest = widths[start]
-        stop = min(start + max(1, CHUNK // (widest * (2 * m + 4 * widest))), len(widths))
-        stop = next((i for i in range(start + 1, stop) if widths[i] == 0 or 2 * widths[i] < widest), stop)
-        parts.append((order[start:stop], widest))
-        start = stop
+def _width(size: Tensor, n: int) -> Tensor:
+    """Candidates of an instance with `size` coordinates on its face: an eighth more, and a few, to a multiple of 16."""
+    return ((size + size // 8 + 8 + 15) // 16 * 16).clamp(max=n)
+
+
+def _parts(width: Tensor, m: int) -> list[tuple[Tensor, int]]:
+    """Instances with the same width, as many together as there is room for, but for those of width zero.
+
+    So the sizes of all matrices of an instance depend on that one alone, and rounding does not tell its neighbours.
+    """
+    parts = []
+    for same in width.unique().tolist():
+        room = max(1, CHUNK // max(1, same * (2 * m + 4 * same)))
+        parts += [(part, same) for part in (width == same).nonzero()[:, 0].split(room) if same]
     return parts
 
 
@@ -107,16 +114,15 @@ def _face(
     pieces: Pieces,
     part: Tensor,
     chosen: Tensor,
-    held: Tensor,
 ) -> "Face":
-    """What is known about the candidates `chosen` (R, k), where `held`, of the instances `part`."""
+    """What is known about the candidates `chosen` (R, k) of the instances `part`."""
     f = problem.f.select(part)
     assert isinstance(f, LinearModel)
 
     def picked(value: Tensor) -> Tensor:
         return value.expand_as(y)[part].gather(1, chosen)
 
-    root = f.hessian_root(y[part], f.map.columns(chosen) * held.unsqueeze(1))
+    root = f.hessian_root(y[part], f.map.columns(chosen))
     H = root.mT @ root
     l1, l2, low, high, x = (picked(value) for value in (pieces.l1, pieces.l2, pieces.low, pieces.high, y))
     top = H.diagonal(dim1=1, dim2=2).amax(1, keepdim=True)
@@ -129,8 +135,7 @@ def _face(
         l1=l1,
         low=low,
         high=high,
-        on=picked(inside) & held,
-        held=held,
+        on=picked(inside),
         slope=l1 * torch.sign(x),
         least=torch.where(kink & (x > 0), low.clamp(min=0), low),
         most=torch.where(kink & (x < 0), high.clamp(max=0), high),
@@ -149,7 +154,6 @@ class Face:
     low: Tensor
     high: Tensor
     on: Tensor  # bool: moves on a piece
-    held: Tensor  # bool: is a candidate at all
     slope: Tensor  # of l1 |.| on the piece
     least: Tensor  # the piece
     most: Tensor
@@ -184,8 +188,7 @@ class Face:
         left = torch.where(self.rest <= self.low, -torch.inf, torch.where(self.rest > 0, self.l1, -self.l1))
         right = torch.where(self.rest >= self.high, torch.inf, torch.where(self.rest >= 0, self.l1, -self.l1))
         slack = SLACK * self.l1 + ROUNDING * self.g.abs().amax(1, keepdim=True)
-        still = self.held & ~self.on
-        up, down = still & (-slope > right + slack), still & (-slope < left - slack)
+        up, down = ~self.on & (-slope > right + slack), ~self.on & (-slope < left - slack)
         kink = self.l1 > 0
         next_up = torch.where(kink & (self.rest < 0), self.high.clamp(max=0), self.high)
         next_down = torch.where(kink & (self.rest > 0), self.low.clamp(min=0), self.low)

@@ -234,8 +234,9 @@ class Polish:
     Those whose signs are not those of their last attempt, if they can afford it: in multiplications, an iteration costs
     m n for each of its `products` with A, an attempt k^2 m for G, k being the number of candidates, and 8 m n for
     measuring the point, and all attempts of an instance together may cost as much as its iterations. What fails is
-    tried once more from where it came out, on credit: nearly always that is enough. An instance that float32 takes no
-    further gets its attempt whatever it costs.
+    tried once more from where it came out, on credit: nearly always that is enough. Where the loss is not squares, an
+    attempt may have begun too far off, and twice as many iterations are a reason for another one. An instance that
+    float32 takes no further gets its attempt whatever it costs.
     """
 
     def __init__(self, problem: Problem, products: int) -> None:
@@ -243,6 +244,7 @@ class Polish:
         self.products = products
         self.rows = form.m
         self.is_lasso = is_lasso(form)
+        self.last = torch.zeros(problem.batch, dtype=torch.int64, device=device)  # iterations before the last attempt
         self.tried = torch.full((problem.batch, problem.n), 2, dtype=torch.int8, device=device)  # no signs at all
         self.spent = torch.zeros(problem.batch, dtype=torch.int64, device=device)  # in units of m
 
@@ -256,13 +258,16 @@ class Polish:
         signs, size = _signs(problem, x)
         cost = _width(size, problem.n).square() + MEASURED * problem.n
         affordable = taken(self.spent, rows) + cost <= self.products * problem.n * k
+        # A system of squares is exact where the signs are right; Newton's method for others may have begun too far off.
+        again = (2 * taken(self.last, rows) <= k) & (not self.is_lasso)
         due = (
             wanted
             & ((size <= self.rows) | ~self.is_lasso)
             & (stalled | affordable)
-            & (signs != taken(self.tried, rows)).any(1)
+            & ((signs != taken(self.tried, rows)).any(1) | again)
         )
         index = due.nonzero()[:, 0]
+        self.last[rows[index]] = k
         if len(index) == len(self.tried):
             self.tried = signs
         else:
@@ -277,6 +282,7 @@ class Polish:
         """For another run of the instances in `index`: what was tried is known, what it cost is forgotten."""
         part = object.__new__(Polish)
         part.products, part.rows, part.is_lasso = self.products, self.rows, self.is_lasso
+        part.last = torch.zeros_like(self.last[index])
         part.tried, part.spent = self.tried[index], torch.zeros_like(self.spent[index])
         return part
 
