@@ -11,6 +11,7 @@ import pytest
 import sureprox
 from sureprox import cli
 
+pytestmark = pytest.mark.usefixtures("interruptible")
 SOURCES = Path(sureprox.__file__).parents[1]
 INTERRUPTING = "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n"
 

@@ -90,6 +90,7 @@ def test_plot_writes_a_picture(command) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("interruptible")
 def test_interrupted_run_goes_on_to_the_same_weights(tmp_path: Path) -> None:
     longer = (*SMALL, "--set", "batches=30")
     process = start(*longer, "--out", "stopped", cwd=tmp_path)

@@ -196,6 +196,7 @@ def plain_run(tmp_path_factory):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_run_asked_to_stop(tmp_path, plain_run, number):
     assert train_elsewhere(tmp_path, number, after=4) == 0
