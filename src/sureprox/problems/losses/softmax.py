@@ -32,12 +32,11 @@ class Softmax(LinearModel):
 
     def __init__(self, A: Any, y: Any, classes: int | None = None, weights: Any = None, offset: Any = None) -> None:
         self.A = checks.matrix(A)
-        labels, self.classes = checks.classes(y, classes, self.A)
-        self.y = labels.long()
+        self.y, self.classes = checks.classes(y, classes, self.A)  # floats: they say the dtype where A does not
         if weights is not None:
-            self.weights = checks.row_weights(weights, labels, self.A)
+            self.weights = checks.row_weights(weights, self.y, self.A)
         if offset is not None:
-            self.offset = self._offset(offset, labels)
+            self.offset = self._offset(offset, self.y)
 
     def _offset(self, offset: Any, labels: Rows) -> Tensor:
         tensor = checks.as_tensor("offset", offset, like=labels)
@@ -79,7 +78,7 @@ class Softmax(LinearModel):
     def _given(self) -> Tensor:
         """(B, k, m): whether a row has this class."""
         every = torch.arange(self.classes, device=self.y.device).view(1, -1, 1)
-        given: Tensor = self.y.unsqueeze(1) == every
+        given: Tensor = self.y.unsqueeze(1) == every.to(self.y.dtype)
         return given
 
     def _weighted(self, rows: Rows) -> Rows:
@@ -93,7 +92,7 @@ class Softmax(LinearModel):
     def terms(self, z: Rows) -> Tensor:
         """log(1 + e^M), M = log sum_c e^{z_c - z_y} over the other classes c, for each row (B, m)."""
         split, given = self._split(z), self._given
-        own = split.gather(1, self.y.unsqueeze(1))
+        own = split.gather(1, self.y.long().unsqueeze(1))
         return log1pexp((split - own).masked_fill(given, -torch.inf).logsumexp(1))
 
     def value_at(self, z: Rows) -> Scalars:
