@@ -4,13 +4,14 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from sureprox.advice.external import externals
 from sureprox.advice.familiarity import Familiarity, familiarity
 from sureprox.advice.measure import Race
+from sureprox.advice.peers import externals
 from sureprox.advice.result import Advice, Timing
 from sureprox.advice.solvers import learned, restarted_fista, suitable
 from sureprox.base.errors import InputError
 from sureprox.problems import Problem
+from sureprox.solve.plan import chosen_engine
 
 BASELINE = "restarted FISTA"
 STUDIED = 16  # problems whose statistics are compared with those of the training
@@ -24,27 +25,32 @@ def advise(
     budget: float = 20.0,
     sample: int = 1024,
     models: Sequence[str] | None = None,
+    engine: str = "auto",
     progress: Callable[[str], None] = lambda solver: None,
 ) -> Advice:
     """Which solver is quickest on these problems, on this machine, to a relative duality gap of `tol`.
 
     A few of the problems are solved by restarted FISTA, by the suitable pretrained optimizers (or by `models`: names
-    or paths), certified, and by scikit-learn and celer where they are installed, these one problem at a time in
-    float64. Those that can still win then solve more and more of them, up to `sample`. A run counts only if our
-    certificate says that it reached the gap; scikit-learn and celer are given the loosest tolerance, in powers of ten,
-    that does. The quickest of up to three runs counts. `budget`: seconds for all the runs together; a single call
-    of another package is not interrupted, so that it may take a few seconds more.
+    or paths), certified, and by those estimators of scikit-learn, SciPy, celer and skglm, where they are installed,
+    that solve this very problem, one problem at a time in float64. Those that can still win then solve more and more
+    of them, up to `sample`. A run counts only if our certificate says that it reached the gap; the others are given the
+    loosest tolerance, in powers of ten, that does. The quickest of up to three runs counts. `budget`: seconds for all
+    the runs together; a single call of another package is not interrupted, so that it may take a few seconds more.
+    Where no peer is known the advice says so. `engine`: as in `solve`, for all runs of this package.
 
     Where not all problems were solved, the time of all is estimated: for batched solvers by the slope between the two
     largest samples, for the others by the time of one. `Familiarity` says whether a learned optimizer was trained on
     problems like these.
     """
     _check(problem, tol, budget, sample)
+    chosen_engine(engine)
     race = Race(problem, sample, tol, budget, progress)
     few = race.part(min(STUDIED, race.most))
     names = suitable(problem) if models is None else list(models)
     others, missing = externals(problem, tol)
-    ours = [restarted_fista(problem, tol), *(learned(name, problem, tol) for name in names)]
+    ours = [restarted_fista(problem, tol, engine), *(learned(name, problem, tol, engine) for name in names)]
+    if models is None and not names:
+        missing |= {"pretrained optimizers": "they are for dense A, squares or logistic, and l1 alone"}
     known = tuple(familiarity(name, few) for name in names)
     measured = race.run([*others, *ours], BASELINE)
     unmeasured = [Timing(name, "", note=f"not measured: {why}") for name, why in missing.items()]
