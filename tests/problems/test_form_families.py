@@ -111,7 +111,7 @@ def test_the_mixture_has_all_four_penalties_in_one_batch():
 
 def test_impossible_ones_are_refused():
     refused(lambda: GroupFamily(n=201), "impossible family GroupFamily(", "multiple of size")
-    refused(lambda: DeconvolutionFamily(n=10), "need m = n")
+    refused(lambda: DeconvolutionFamily(n=20), "need m = n")
     refused(lambda: SparseFamily(m=0), "impossible family SparseFamily(")
 
 
