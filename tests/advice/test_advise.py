@@ -12,8 +12,8 @@ import torch
 import sureprox as sp
 from helpers import F64, normal
 from sureprox.advice import measure
-from sureprox.advice.external import externals
 from sureprox.advice.measure import Race
+from sureprox.advice.peers import externals
 from sureprox.advice.solvers import OutOfTimeError, suitable
 from sureprox.base.errors import InputError
 from sureprox.evaluation import experiment

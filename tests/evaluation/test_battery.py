@@ -12,11 +12,13 @@ from evaluation_cases import CPU
 from helpers import refused
 from sureprox.evaluation import RecordError
 from sureprox.evaluation.battery import Battery, Plan, chosen, count_products, draw, first_hits
+from sureprox.evaluation.battery_forms import FORM_KINDS, Drawn
 from sureprox.evaluation.battery_kinds import KINDS, Kind, LassoDesign, LogisticDesign
 from sureprox.evaluation.battery_records import KindRecord, read_records, write_records
 from sureprox.evaluation.datasets import solved
 from sureprox.optimizers import FISTA, L2OPA, GoMathL2O, Optimizer, Sure
-from sureprox.report.battery import compact, draw_profile, markdown, profile, slower, speedup, summaries
+from sureprox.report.battery import compact, draw_profile, markdown, plain_defaults, profile, slower, speedup, summaries
+from sureprox.sources import ElasticNetFamily, GroupFamily
 from sureprox.sources.designs import autoregressive, lasso_lam_max, logistic_lam_max, normal
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
@@ -221,3 +223,54 @@ def test_tables_and_figure(tmp_path):
     assert "| lasso * | 20 x 30 | 2 | Sure | 50 (never) | 50 (never) | 50 (never) | 102 | 0.5 | 1 |" in text
     draw_profile(records, tmp_path / "figure" / "battery.png")
     assert (tmp_path / "figure" / "battery.png").stat().st_size > 10_000
+
+
+# --- forms ------------------------------------------------------------------------------------------------------------
+
+
+def test_forms_are_a_group_of_their_own():
+    assert [k.name for k in chosen(["forms"])] == list(FORM_KINDS)
+    assert len(FORM_KINDS) >= 12
+    assert not set(FORM_KINDS) & set(KINDS)
+    assert {(k.family, k.trained) for k in FORM_KINDS.values()} == {("forms", False)}
+    assert [k.name for k in chosen(["huber", "lasso"])] == ["huber", "lasso"]
+    assert not any(k.family == "forms" for k in chosen([]))
+
+
+@pytest.mark.parametrize("name", list(FORM_KINDS))
+def test_every_form_draws_problems_that_are_exact_in_float32(name):
+    one, other = draw(FORM_KINDS[name], 2, 0), draw(FORM_KINDS[name], 2, 1)
+    problem = one.problem
+    assert (problem.batch, problem.dtype) == (2, torch.float64)
+    assert all(torch.equal(t, t.float().to(t.dtype)) for t in (*problem.tensors(), one.start))
+    assert one.fingerprint == draw(FORM_KINDS[name], 2, 0).fingerprint != other.fingerprint
+    assert bool(torch.isfinite(problem.objective(one.start)).all())
+    assert float(problem.kkt_residual(torch.zeros_like(one.start)).min()) > 0.01  # no solution is zero
+
+
+@pytest.mark.parametrize("family", [ElasticNetFamily(m=20, n=30, nonzeros=4), GroupFamily(m=20, n=30, nonzeros=5)])
+def test_the_default_runs_against_the_baseline_on_forms(tmp_path, family):
+    kind = Kind("small", "forms", False, Drawn(family))
+    told = []
+    found = Battery(Plan(batch=2, most=3000), tmp_path, CPU, None, ["sure"]).run(kind, told.append)
+    assert [r.optimizer for r in found] == ["fista-restart", "fista", "default"]
+    (line,) = [t for t in told if isinstance(t, str)]
+    assert "left to the default" in line
+    default, baseline = found[2], found[0]
+    assert default.failures() == baseline.failures() == 0
+    for level in (1e-3, 1e-6):  # certified, it is never above what restarted FISTA has reached
+        assert all(
+            ours <= theirs for ours, theirs in zip(default.iterations[level], baseline.iterations[level], strict=True)
+        )
+    assert default.weights is None
+    assert baseline.precision <= 1e-12
+    text = markdown(found)
+    assert "On small no learned optimizer is the default of solve" in text
+    assert "default of solve" in compact(found)[0]
+
+
+def test_the_default_on_lasso_is_sure_and_nothing_is_said(tmp_path):
+    found = Battery(Plan(batch=2, most=2000), tmp_path, CPU, None, ["default"]).run(SMALL)
+    assert found[-1].optimizer == "default"
+    assert found[-1].weights is not None
+    assert plain_defaults(found) == ""

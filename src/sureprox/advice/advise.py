@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from sureprox.advice.external import externals
 from sureprox.advice.familiarity import Familiarity, familiarity
 from sureprox.advice.measure import Race
+from sureprox.advice.peers import externals
 from sureprox.advice.result import Advice, Timing
 from sureprox.advice.solvers import learned, restarted_fista, suitable
 from sureprox.base.errors import InputError
@@ -31,12 +31,12 @@ def advise(
     """Which solver is quickest on these problems, on this machine, to a relative duality gap of `tol`.
 
     A few of the problems are solved by restarted FISTA, by the suitable pretrained optimizers (or by `models`: names
-    or paths), certified, and by scikit-learn and celer where they are installed, these one problem at a time in
-    float64. Those that can still win then solve more and more of them, up to `sample`. A run counts only if our
-    certificate says that it reached the gap; scikit-learn and celer are given the loosest tolerance, in powers of ten,
-    that does. The quickest of up to three runs counts. `budget`: seconds for all the runs together; a single call
-    of another package is not interrupted, so that it may take a few seconds more. `engine`: of our own solvers, as in
-    `solve`; kernels are built before a clock runs.
+    or paths), certified, and by those estimators of scikit-learn, SciPy, celer and skglm, where they are installed,
+    that solve this very problem, one problem at a time in float64. Those that can still win then solve more and more
+    of them, up to `sample`. A run counts only if our certificate says that it reached the gap; the others are given the
+    loosest tolerance, in powers of ten, that does. The quickest of up to three runs counts. `budget`: seconds for all
+    the runs together; a single call of another package is not interrupted, so that it may take a few seconds more.
+    Where no peer is known the advice says so. `engine`: as in `solve`, for all runs of this package.
 
     Where not all problems were solved, the time of all is estimated: for batched solvers by the slope between the two
     largest samples, for the others by the time of one. `Familiarity` says whether a learned optimizer was trained on
@@ -49,6 +49,8 @@ def advise(
     names = suitable(problem) if models is None else list(models)
     others, missing = externals(problem, tol)
     ours = [restarted_fista(problem, tol, engine), *(learned(name, problem, tol, engine) for name in names)]
+    if models is None and not names:
+        missing |= {"pretrained optimizers": "they are for dense A, squares or logistic, and l1 alone"}
     known = tuple(familiarity(name, few) for name in names)
     measured = race.run([*others, *ours], BASELINE)
     unmeasured = [Timing(name, "", note=f"not measured: {why}") for name, why in missing.items()]

@@ -1,44 +1,70 @@
-"""scikit-learn and celer, one problem after the other, on the CPU in float64."""
+"""Estimators of other packages, one problem after the other, on the CPU in float64."""
 
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib.metadata import version
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from sureprox.advice.question import Numbers, matrices, question
 from sureprox.advice.solvers import OutOfTimeError
 from sureprox.problems import Problem
-from sureprox.problems.forms import Loss, Shape, dense, form_of, lam_of, loss_of
 
-Numbers = npt.NDArray[np.float64]
 LOOSEST, TIGHTEST = 100.0, 1e-6  # times tol: between these a tolerance is sought that gives the gap asked for
 WORK = 4e9  # entries of A that one call may visit: bounds its time to some seconds
 
 
 @dataclass(frozen=True)
+class Case:
+    """The numbers of one problem, as an estimator needs them."""
+
+    sizes: Mapping[str, Any]  # l1, l2, low, high, lam: of the penalty
+    m: int
+    n: int
+    tol: float
+    most: int  # iterations
+
+    @property
+    def l1(self) -> float:
+        return float(self.sizes["l1"])
+
+    @property
+    def l2(self) -> float:
+        return float(self.sizes["l2"])
+
+    @property
+    def both(self) -> float:
+        return self.l1 + self.l2
+
+    @property
+    def share(self) -> float:
+        """Of l1 in both."""
+        return self.l1 / self.both
+
+
+@dataclass(frozen=True)
 class Prepared:
-    """One matrix (column by column, as coordinate descent reads it), right-hand side and lam for each problem."""
+    """One matrix (column by column, as coordinate descent reads it), right-hand side and numbers for each problem."""
 
     problem: Problem
-    matrices: list[Numbers]  # a single one if it is shared
+    matrices: list[Any]  # a single one if it is shared; sparse ones are SciPy's
     targets: Numbers
-    lam: Numbers
+    sizes: Mapping[str, Numbers]  # (B,) or (B, n) each
 
-    def matrix(self, i: int) -> Numbers:
+    def matrix(self, i: int) -> Any:
         return self.matrices[i if len(self.matrices) > 1 else 0]
 
 
 class External:
     """An estimator of another package.
 
-    `make(lam, m, tol, most)`: the estimator for one problem; `shown`: how the user would write it, with {tol}.
-    `gram`: A'A is computed once for a shared A and handed on.
+    `make(case)`: the estimator for one problem, with a method fit(A, target) that returns what has `coef_`; `shown`:
+    how the user would write it, with {tol}; where that is absent there is nothing to tighten. `gram`: A'A is computed
+    once for a shared A and handed on.
     """
 
     batched = False
@@ -53,100 +79,38 @@ class External:
 
     @property
     def call(self) -> str:
-        return self.shown.format(tol=f"{self.tol:.0e}")
+        return self.shown.replace("{tol}", f"{self.tol:.0e}")
 
     def prepare(self, problem: Problem) -> Prepared:
-        A, target = (value.detach().cpu().double().numpy() for value in dense(problem))
-        return Prepared(
-            problem,
-            [np.asfortranarray(one) for one in (A if A.ndim == 3 else A[None])],
-            target,
-            lam_of(problem).detach().cpu().double().expand(problem.batch).numpy(),
-        )
+        asked = question(problem)
+        assert asked is not None
+        sizes = {name: _numpy(size) for name, size in asked.sizes.items()}
+        return Prepared(problem, matrices(asked.A), _numpy(asked.target), sizes)
 
     def run(self, prepared: Prepared, deadline: float) -> Tensor:
         found = []
         extra = {"precompute": prepared.matrix(0).T @ prepared.matrix(0)} if self.gram else {}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # whether it has converged is measured, not believed
-            for i, (target, lam) in enumerate(zip(prepared.targets, prepared.lam, strict=True)):
+            for i, target in enumerate(prepared.targets):
                 if time.perf_counter() > deadline:
                     raise OutOfTimeError
                 A = prepared.matrix(i)
                 most = int(min(max(WORK / A.size, 100), 1e6))
-                model = self.make(lam, len(A), self.tol, most, **extra).fit(A, target)
+                sizes = {name: size[i] for name, size in prepared.sizes.items()}
+                case = Case(sizes, A.shape[0], A.shape[1], self.tol, most)
+                model = self.make(case, **extra).fit(A, target)
                 found.append(np.asarray(model.coef_, dtype=np.float64).ravel())
         problem = prepared.problem
         x = torch.from_numpy(np.stack(found)).to(device=problem.device)
         return x if problem.shift is None else x - problem.shift.double()
 
     def tighten(self) -> bool:
+        if "{tol}" not in self.shown:
+            return False
         self.tol /= 10
         return self.tol >= 0.99 * self.tightest
 
 
-def externals(problem: Problem, tol: float) -> tuple[list[External], dict[str, str]]:
-    """Those that are installed and solve this kind of problem; the others with the reason why not."""
-    form = form_of(problem)
-    if form.loss not in (Loss.SQUARES, Loss.LOGISTIC) or form.weighted or form.penalty is not Shape.L1:
-        return [], {"scikit-learn": "solves other problems than this one"}
-    if bool((lam_of(problem) <= 0).any()):
-        return [], {"scikit-learn": "lam is 0, which coordinate descent is not made for"}
-    target = dense(problem).target
-    if form.loss is Loss.LOGISTIC and bool((target.amax(1) == target.amin(1)).any()):
-        return [], {"scikit-learn": "some problem has labels of one class only"}
-    found: list[External] = []
-    missing: dict[str, str] = {}
-    for package, add in (("scikit-learn", _scikit_learn), ("celer", _celer)):
-        try:
-            found += add(problem, tol)
-        except ImportError:
-            missing[package] = f"not installed; pip install {package}"
-    return found, missing
-
-
-def _scikit_learn(problem: Problem, tol: float) -> list[External]:
-    from sklearn.linear_model import Lasso, LogisticRegression
-
-    if loss_of(problem) is Loss.SQUARES:
-        text = "sklearn.linear_model.Lasso(alpha=lam / m, fit_intercept=False, tol={tol}%s).fit(A, b)"
-
-        def lasso(lam: float, m: int, tol: float, most: int, **extra: Any) -> Any:
-            return Lasso(alpha=lam / m, fit_intercept=False, tol=tol, max_iter=most, **extra)
-
-        found = [External("scikit-learn Lasso", lasso, text % "", tol)]
-        if dense(problem).A.ndim == 2 and problem.batch > 1:
-            found.append(
-                External("scikit-learn Lasso, A'A shared", lasso, text % ", precompute=A.T @ A", tol, gram=True)
-            )
-        return found
-    new = tuple(int(part) for part in version("scikit-learn").split(".")[:2]) >= (1, 8)
-    l1: dict[str, Any] = {"l1_ratio": 1} if new else {"penalty": "l1"}
-    shown = ", ".join(f"{key}={value!r}" for key, value in l1.items())
-
-    def logistic(solver: str) -> External:
-        def make(lam: float, m: int, tol: float, most: int) -> Any:
-            C = 1 / (lam * m)
-            return LogisticRegression(C=C, solver=solver, fit_intercept=False, tol=tol, max_iter=most, **l1)
-
-        text = f"sklearn.linear_model.LogisticRegression(C=1 / (lam * m), {shown}, solver={solver!r}"
-        return External(f"scikit-learn {solver}", make, text + ", fit_intercept=False, tol={tol}).fit(A, y)", tol)
-
-    return [logistic("liblinear"), logistic("saga")]
-
-
-def _celer(problem: Problem, tol: float) -> list[External]:
-    import celer
-
-    if loss_of(problem) is Loss.SQUARES:
-
-        def lasso(lam: float, m: int, tol: float, most: int) -> Any:
-            return celer.Lasso(alpha=lam / m, fit_intercept=False, tol=tol)
-
-        return [External("celer", lasso, "celer.Lasso(alpha=lam / m, fit_intercept=False, tol={tol}).fit(A, b)", tol)]
-
-    def logistic(lam: float, m: int, tol: float, most: int) -> Any:
-        return celer.LogisticRegression(C=1 / (lam * m), fit_intercept=False, tol=tol)
-
-    text = "celer.LogisticRegression(C=1 / (lam * m), fit_intercept=False, tol={tol}).fit(A, y)"
-    return [External("celer", logistic, text, tol)]
+def _numpy(value: Tensor) -> Numbers:
+    return np.asarray(value.detach().cpu().double().numpy())

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from sureprox.optimizers import FISTA, AdaLISTA, Optimizer, load, pretrained, read_card
 from sureprox.problems import Problem
-from sureprox.problems.forms import Loss, form_of
+from sureprox.problems.forms import Loss, Shape, form_of
 from sureprox.solve.solve import Progress, prepare, solve
 
 MOST = 100_000  # iterations; time runs out first
@@ -49,7 +49,7 @@ class Ours:
     batched = True
 
     def __init__(
-        self, name: str, optimizer: Optimizer[Any], shown: str, certify: bool | str, tol: float, engine: str
+        self, name: str, optimizer: Optimizer[Any], shown: str, certify: bool | str, tol: float, engine: str = "auto"
     ) -> None:
         self.name = name
         self.optimizer = optimizer
@@ -72,20 +72,24 @@ class Ours:
             if time.perf_counter() > deadline:
                 raise OutOfTimeError
 
-        options: dict[str, Any] = {"certify": self.certify, "engine": self.engine}
-        return solve(prepared, self.optimizer, max_iter=MOST, tol=self.tol, callback=watch, **options).x
+        options: dict[str, Any] = {"tol": self.tol, "certify": self.certify, "engine": self.engine}
+        return solve(prepared, self.optimizer, max_iter=MOST, callback=watch, **options).x
 
     def tighten(self) -> bool:
         return False
 
 
-def restarted_fista(problem: Problem, tol: float, engine: str) -> Ours:
-    """It needs no other method beside it, except in float32, which may be too coarse: a certified solve goes on."""
-    certify = problem.dtype == torch.float32
-    return Ours("restarted FISTA", FISTA(restart=True), "sureprox.optimizers.FISTA(restart=True)", certify, tol, engine)
+def restarted_fista(problem: Problem, tol: float, engine: str = "auto") -> Ours:
+    """It needs no other method beside it, except in float32, which may be too coarse: a certified solve goes on.
+
+    And except for an f whose L is only a guess: a certified solve raises it.
+    """
+    certify = problem.dtype == torch.float32 or problem.f.guesses_curvature
+    shown = "sureprox.optimizers.FISTA(restart=True)"
+    return Ours("restarted FISTA", FISTA(restart=True), shown, certify, tol, engine)
 
 
-def learned(name: str, problem: Problem, tol: float, engine: str) -> Ours:
+def learned(name: str, problem: Problem, tol: float, engine: str = "auto") -> Ours:
     """A model, certified: in the cheap way on a CPU, where the other methods cost time of their own."""
     certify = "cheap" if problem.device.type == "cpu" else True
     return Ours(name, load(name, problem.device), repr(name), certify, tol, engine)
@@ -95,7 +99,7 @@ def suitable(problem: Problem) -> Sequence[str]:
     """The pretrained optimizers for this kind of problem; of the paper's variants (KIND/lasso-...) none."""
     form = form_of(problem)
     kind = {Loss.SQUARES: "lasso", Loss.LOGISTIC: "logistic"}.get(form.loss)
-    if kind is None:
+    if kind is None or form.penalty in (Shape.SEPARABLE, Shape.GROUPS):
         return []
     found = []
     for name in pretrained():

@@ -206,11 +206,12 @@ app.add_typer(bench, name="bench")
 def battery(
     quick: Annotated[bool, typer.Option("--quick", help="Few instances of each kind: minutes on a CPU.")] = False,
     kinds: Annotated[
-        str | None, typer.Option(metavar="NAME,...", help="Kinds of problem; also all-lasso, all-logistic.")
+        str | None, typer.Option(metavar="NAME,...", help="Kinds of problem; also all-lasso, all-logistic, forms.")
     ] = None,
     batch: Annotated[int | None, typer.Option(min=1, help="Instances of each kind; 64 by default.")] = None,
     models: Annotated[
-        str | None, typer.Option(metavar="NAME,...", help="Learned optimizers: go-math-l2o, l2o-pa, sure, sure-light.")
+        str | None,
+        typer.Option(metavar="NAME,...", help="go-math-l2o, l2o-pa, sure, sure-light, default, or KIND/NAME."),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the problems and starting points.")] = 0,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",

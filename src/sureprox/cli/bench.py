@@ -14,7 +14,7 @@ from sureprox.cli.choices import chosen_device
 from sureprox.cli.tables import line_console, new_table, table_console
 from sureprox.evaluation.battery import LEARNED, QUICK, Battery, Plan, chosen
 from sureprox.evaluation.battery_records import KindRecord, read_records, write_records
-from sureprox.report.battery import LABELS, compact, draw_profile, markdown, summaries
+from sureprox.report.battery import LABELS, compact, draw_profile, markdown, plain_defaults, summaries
 
 
 def run_battery(
@@ -43,6 +43,8 @@ def run_battery(
     write_atomically(out / "battery.md", markdown(records).encode())
     draw_profile(records, out / "battery.png")
     _show(console, records)
+    if plain := plain_defaults(records):
+        console.print(plain)
     console.print(f"records: {path}, table: {out / 'battery.md'}, figure: {out / 'battery.png'}")
 
 

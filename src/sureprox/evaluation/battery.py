@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +13,21 @@ from torch import Tensor
 from sureprox.base.errors import InputError
 from sureprox.base.machine import circumstances
 from sureprox.base.types import Scalars, Vectors
+from sureprox.evaluation.battery_forms import FORM_KINDS, FORMS
 from sureprox.evaluation.battery_kinds import KINDS, Kind
 from sureprox.evaluation.battery_records import LEVELS, KindRecord
 from sureprox.evaluation.contestants import Contestant, UnavailableError, classical, learned
 from sureprox.evaluation.datasets import Dataset, Instances, solved
 from sureprox.evaluation.metrics import gap_scale, relative_gap
 from sureprox.guarantee import Certified
-from sureprox.optimizers import Optimizer
+from sureprox.optimizers import LearnedOptimizer, Optimizer
 from sureprox.problems import Problem, Smooth
 from sureprox.solve.plan import plan
+from sureprox.solve.solve import default_optimizer
 
 SEEDS = 5_000_000  # added to the seed, so that no problem of a training run or of a figure comes back
 BASELINE = "fista-restart"
+DEFAULT = "default"  # the column of what `solve` runs when no optimizer is named, certified
 CLASSICAL = {"fista": {"restart": False}, BASELINE: {"restart": True}}
 LEARNED = {  # name of a column: the model, by the family of the kind
     "go-math-l2o": "go-math-l2o/{}",
@@ -62,9 +66,24 @@ def contestant(name: str, family: str, device: torch.device, weights: Path | Non
     if name in CLASSICAL:
         return classical(name, CLASSICAL[name])
     if name not in LEARNED and "/" not in name:
-        raise InputError(f"no optimizer {name!r}; choose from {', '.join(LEARNED)}, or name a model as KIND/NAME")
+        known = ", ".join((*LEARNED, DEFAULT))
+        raise InputError(f"no optimizer {name!r}; choose from {known}, or name a model as KIND/NAME")
+    if name in LEARNED and family == FORMS:
+        raise UnavailableError(
+            f"{name} was trained on LASSO and logistic problems; other forms are left to the default"
+        )
     found = learned(LEARNED.get(name, name).format(family), device, weights)
     return replace(found, optimizer=Certified(found.optimizer)) if name in CERTIFIED else found
+
+
+def default_contestant(problem: Problem) -> Contestant:
+    """What `solve` runs on these problems by default; its weights are None where that is no learned optimizer."""
+    optimizer = default_optimizer(problem)
+    weights = None
+    if isinstance(optimizer, LearnedOptimizer):
+        values = optimizer.state_dict().values()
+        weights = sha256(b"".join(value.cpu().numpy().tobytes() for value in values)).hexdigest()
+    return Contestant(DEFAULT, Certified(optimizer), {}, weights)
 
 
 class Battery:
@@ -87,22 +106,37 @@ class Battery:
         self.names = [BASELINE, *(name for name in (*CLASSICAL, *names) if name != BASELINE)]
 
     def run(self, kind: Kind, told: Callable[[KindRecord | str], None] = lambda record: None) -> list[KindRecord]:
-        """One record for each optimizer, the baseline first; an optimizer without weights is left out, and told."""
+        """One record for each optimizer, the baseline first; who is not there, or does not fit, is left out, and told.
+
+        On the forms the default of `solve` always takes part.
+        """
         data = solved(draw(kind, self.plan.batch, self.plan.seed), self.cache, self.device)
         records: list[KindRecord] = []
         most = self.plan.most
-        for name in self.names:
+        names = [*self.names, DEFAULT] if kind.family == FORMS and DEFAULT not in self.names else self.names
+        for name in names:
             try:
-                found = contestant(name, kind.family, self.device, self.weights)
+                found = self._contestant(name, kind.family, data.problem)
             except UnavailableError as error:
                 told(str(error))
                 continue
-            records.append(self._record(kind, name, found, data, most))
+            try:
+                records.append(self._record(kind, name, found, data, most))
+            except InputError as error:
+                if name in (BASELINE, DEFAULT):
+                    raise
+                told(f"{name} on {kind.name}: {error}")
+                continue
             if name == BASELINE:
                 slowest = max(records[0].iterations[LEVELS[-1]], key=lambda k: most if k is None else k) or most
                 most = min(most, int(PATIENCE * slowest) + 50)
             told(records[-1])
         return records
+
+    def _contestant(self, name: str, family: str, problem: Problem) -> Contestant:
+        if name == DEFAULT:
+            return default_contestant(problem.to(dtype=getattr(torch, self.plan.dtype)))
+        return contestant(name, family, self.device, self.weights)
 
     def _record(self, kind: Kind, name: str, found: Contestant, data: Dataset, most: int) -> KindRecord:
         dtype: torch.dtype = getattr(torch, self.plan.dtype)
@@ -223,11 +257,16 @@ def count_products(optimizer: Optimizer[Any], problem: Problem, x0: Vectors) -> 
 
 
 def chosen(names: Sequence[str]) -> list[Kind]:
-    """The kinds of these names; "all-lasso" and "all-logistic" stand for all of a family, and no name for all kinds."""
+    """The kinds of these names; "all-lasso", "all-logistic" and "forms" are groups; no name means the first two.
+
+    The forms are asked for by name: no learned optimizer was trained on them.
+    """
+    known = KINDS | FORM_KINDS
     groups = {f"all-{family}": [k for k in KINDS.values() if k.family == family] for family in ("lasso", "logistic")}
+    groups |= {FORMS: list(FORM_KINDS.values())}
     found: list[Kind] = []
     for name in names:
-        if name not in KINDS and name not in groups:
-            raise InputError(f"no kind {name!r}; choose from {', '.join((*KINDS, *groups))}")
-        found += groups.get(name) or [KINDS[name]]
+        if name not in known and name not in groups:
+            raise InputError(f"no kind {name!r}; choose from {', '.join((*known, *groups))}")
+        found += groups.get(name) or [known[name]]
     return list(dict.fromkeys(found)) or list(KINDS.values())

@@ -33,6 +33,11 @@ class Smooth(BatchData):
         raise InputError(f"{type(self).__name__} holds no tensor of floats; give it a property like -> Tensor")
 
     @property
+    def guesses_curvature(self) -> bool:
+        """Whether `lipschitz` is only a first guess: then steps of 1/L are safe in certified solves alone."""
+        return False
+
+    @property
     def restricts(self) -> bool:
         """Whether f is known to be infinite somewhere: then no rate is promised, only what a duality gap says."""
         return False

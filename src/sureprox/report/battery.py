@@ -18,6 +18,7 @@ LABELS = {
     "l2o-pa": "L2O-PA",
     "sure": "Sure",
     "sure-light": "Sure light",
+    "default": "default of solve",
 }
 WIDEST = 30.0  # factor at which the performance profile ends
 
@@ -85,6 +86,17 @@ def summaries(records: Sequence[KindRecord], level: float = TARGET) -> list[Summ
     return made
 
 
+def plain_defaults(records: Sequence[KindRecord]) -> str:
+    """On which kinds the default of `solve` is no learned optimizer; empty if there are none."""
+    kinds = list(dict.fromkeys(r.kind for r in records if r.optimizer == "default" and r.weights is None))
+    if not kinds:
+        return ""
+    return (
+        f"On {', '.join(kinds)} no learned optimizer is the default of solve: it is restarted FISTA, certified, two "
+        "methods beside each other, of which the better point counts."
+    )
+
+
 def geometric_mean(values: Sequence[float]) -> float:
     return math.exp(sum(math.log(v) for v in values) / len(values))
 
@@ -106,6 +118,8 @@ def markdown(records: Sequence[KindRecord]) -> str:
             f"| {s.family} | {LABELS.get(s.optimizer, s.optimizer)} | {s.kinds} | {s.mean:.2f} | {kept_out} "
             f"| {s.worst:.2f} ({s.worst_kind}) | {s.failures} of {s.instances} | {s.slower} |"
         )
+    if plain := plain_defaults(records):
+        lines += ["", plain]
     levels = " | ".join(f"{level:g}" for level in LEVELS)
     lines += [
         "",

@@ -1,16 +1,35 @@
 """Where problems come from: families of random problems, mixtures, real data, and problem files."""
 
 from sureprox.sources.families import Family, LassoFamily, LogisticFamily
-from sureprox.sources.mixtures import LassoMixture, LogisticMixture
+from sureprox.sources.form_families import (
+    BoxFamily,
+    DeconvolutionFamily,
+    ElasticNetFamily,
+    GroupFamily,
+    HuberFamily,
+    NonNegativeFamily,
+    PoissonFamily,
+    SparseFamily,
+)
+from sureprox.sources.mixtures import LassoMixture, LogisticMixture, SeparableMixture
 from sureprox.sources.real import RealData, ionosphere, patches, spambase
 
 __all__ = [
+    "BoxFamily",
+    "DeconvolutionFamily",
+    "ElasticNetFamily",
     "Family",
+    "GroupFamily",
+    "HuberFamily",
     "LassoFamily",
     "LassoMixture",
     "LogisticFamily",
     "LogisticMixture",
+    "NonNegativeFamily",
+    "PoissonFamily",
     "RealData",
+    "SeparableMixture",
+    "SparseFamily",
     "ionosphere",
     "patches",
     "spambase",

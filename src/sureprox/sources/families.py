@@ -28,7 +28,9 @@ class Family(Protocol):
 
 
 @dataclass(frozen=True)
-class _Sized:
+class Sized:
+    """A family of problems of m rows and n columns, whose signals have so many nonzeros."""
+
     m: int
     n: int
     nonzeros: int
@@ -51,7 +53,7 @@ class _Sized:
 
 
 @dataclass(frozen=True)
-class LassoFamily(_Sized):
+class LassoFamily(Sized):
     """A normal with unit columns, x_true sparse normal, b = A x_true: the paper's LASSO problems."""
 
     name: ClassVar[str] = "lasso"
@@ -68,7 +70,7 @@ class LassoFamily(_Sized):
 
 
 @dataclass(frozen=True)
-class LogisticFamily(_Sized):
+class LogisticFamily(Sized):
     """A normal, x_true sparse normal, y = 1[A x_true >= 0]: the paper's logistic problems.
 
     `curvature` is 1 as in the paper (see `Logistic`).

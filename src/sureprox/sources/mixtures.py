@@ -13,7 +13,7 @@ from torch import Tensor
 
 from sureprox.base.errors import InputError
 from sureprox.problems.losses import LeastSquares, Logistic
-from sureprox.problems.penalties import L1
+from sureprox.problems.penalties import L1, Separable
 from sureprox.problems.problem import Problem
 from sureprox.sources import designs as make
 
@@ -114,6 +114,42 @@ class LogisticMixture(_Mixture):
         share = 10 ** self._range(generator, batch, -2.0, -0.2, dtype).squeeze(1)
         lam = share * make.logistic_lam_max(A, y)
         return Problem(Logistic.trusted(A=A, y=y, curvature=0.25), L1.trusted(lam=lam))
+
+
+@dataclass(frozen=True)
+class SeparableMixture(_Mixture):
+    """The matrices and signals of `LassoMixture`, each instance with a penalty of its own kind.
+
+    l1 in all, and in a quarter each: nothing else; l2 = 10^U(-3, 0), an elastic net; x >= 0, and x_true too; |x_j| at
+    most half of the largest |x_true|. All are one batch with one `Separable`.
+    """
+
+    name: ClassVar[str] = "separable"
+    reach: ClassVar[float] = 2.0
+    m: int = 512
+    n: int = 256
+
+    def sample(self, batch: int, generator: torch.Generator, dtype: torch.dtype = torch.float32) -> Problem:
+        kind = (4 * make.uniform(generator, batch, dtype=dtype)).floor()
+        A = make.autoregressive(
+            make.normal(generator, batch, self.m, self.n, dtype=dtype),
+            torch.where(make.uniform(generator, batch, 1, dtype=dtype) < 0.5, 0.0, 0.7),
+        )
+        A = make.unit_columns(A).contiguous()
+        truth = self._signal(generator, batch, dtype)
+        truth = torch.where((kind == 2).unsqueeze(1), truth.abs(), truth)
+        clean = torch.bmm(A, truth.unsqueeze(2)).squeeze(2)
+        b = clean + self._noise(generator, clean, -0.5)
+        share = 10 ** self._range(generator, batch, -2.0, -0.2, dtype).squeeze(1) / 3
+        l2 = 10 ** self._range(generator, batch, -3.0, 0.0, dtype).squeeze(1)
+        reach = truth.abs().amax(1) / 2
+        penalty = Separable(
+            l1=share * make.lasso_lam_max(A, b),
+            l2=torch.where(kind == 1, l2, 0.0),
+            low=torch.where(kind == 2, 0.0, torch.where(kind == 3, -reach, -torch.inf)),
+            high=torch.where(kind == 3, reach, torch.inf),
+        )
+        return Problem(LeastSquares.trusted(A=A, b=b), penalty)
 
 
 def _rank_one(generator: torch.Generator, batch: int, m: int, n: int, dtype: torch.dtype) -> Tensor:

@@ -9,12 +9,14 @@ from typing import Any
 from sureprox.base.errors import ConfigError, SureproxError
 from sureprox.optimizers import InitialState, LearnedOptimizer
 from sureprox.optimizers.kinds import KINDS, build
-from sureprox.sources import Family, LassoFamily, LassoMixture, LogisticFamily, LogisticMixture
+from sureprox.sources import Family, LassoFamily, LassoMixture, LogisticFamily, LogisticMixture, SeparableMixture
+from sureprox.sources.form_families import FORM_FAMILIES
 from sureprox.training.config_checks import at_least, check_common, check_types, suggest
 from sureprox.training.stream_config import STREAMS, StreamConfig
 
 FAMILIES: dict[str, type[Any]] = {
-    family.name: family for family in (LassoFamily, LogisticFamily, LassoMixture, LogisticMixture)
+    family.name: family
+    for family in (LassoFamily, LogisticFamily, LassoMixture, LogisticMixture, SeparableMixture, *FORM_FAMILIES)
 }
 
 LARGEST_CARD = 25_000_000  # entries of a matrix: a card is somebody else's, and its problems are drawn in dozens

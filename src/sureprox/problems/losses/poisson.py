@@ -66,6 +66,10 @@ class Poisson(Pointwise):
         return self.y.shape[0], self.n
 
     @property
+    def guesses_curvature(self) -> bool:
+        return True
+
+    @property
     def restricts(self) -> bool:
         return self.link is Link.IDENTITY
 
