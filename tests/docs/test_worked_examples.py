@@ -13,7 +13,9 @@ import pytest
 from doc_pages import ROOT
 
 CONTRIBUTING = ROOT / "CONTRIBUTING.md"
-EDIT = re.compile(r"^In `([^`]+)`, (above|in place of) `([^`\n]+)`:\n\n```\w+\n(.*?)^```", flags=re.DOTALL | re.MULTILINE)
+EDIT = re.compile(
+    r"^In `([^`]+)`, (above|in place of) `([^`\n]+)`:\n\n```\w+\n(.*?)^```", flags=re.DOTALL | re.MULTILINE
+)
 MOST_FILES = 4
 
 TRY_PENALTY = """
@@ -111,7 +113,13 @@ def carry_out(title: str, target: Path) -> set[str]:
 
 def run(target: Path, *arguments: str) -> None:
     paths = os.pathsep.join([str(target / "src"), str(target / "tests")])
-    environment = {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1", "SUREPROX_ENGINE": "plain", "SUREPROX_CHECK_SHAPES": ""}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": paths,
+        "OMP_NUM_THREADS": "1",
+        "SUREPROX_ENGINE": "plain",
+        "SUREPROX_CHECK_SHAPES": "",
+    }
     ended = subprocess.run([sys.executable, *arguments], cwd=target, env=environment, capture_output=True, text=True)
     assert ended.returncode == 0, ended.stdout[-3000:] + ended.stderr[-3000:]
 
