@@ -1,5 +1,6 @@
 """The pictures of the gallery come from the script it names."""
 
+import json
 import sys
 from pathlib import Path
 
@@ -12,6 +13,7 @@ pytest.importorskip("PIL", reason="the photographs need Pillow")
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
 import gallery_figures
+import imaging
 
 
 def test_every_figure_is_drawn_and_committed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -24,3 +26,24 @@ def test_every_figure_is_drawn_and_committed(tmp_path: Path, monkeypatch: pytest
         new, committed = plt.imread(tmp_path / name), plt.imread(ROOT / "docs" / "images" / name)
         assert new.shape == committed.shape
         assert (new[..., :3] < 0.9).any(2).mean() > 0.01  # something is drawn
+
+
+@pytest.mark.parametrize("name", imaging.TASKS)
+def test_small_photographs_are_restored_and_the_large_ones_committed(name, tmp_path):
+    task, words = imaging.TASKS[name]
+    images = task(32)
+    assert images.numbers["gap_over_objective"] <= imaging.GAP
+    assert images.numbers["psnr_found"] > images.numbers["psnr_given"] + 2
+    imaging.draw(images, words, tmp_path / "new.png")
+    assert f"images/{name}.png" in (ROOT / "docs" / "gallery.md").read_text()
+    assert plt.imread(tmp_path / "new.png").shape == plt.imread(ROOT / "docs" / "images" / f"{name}.png").shape
+
+
+def test_the_record_of_the_photographs_is_that_of_converged_solves_in_flat_memory():
+    record = json.loads((ROOT / "benchmarks" / "records" / "imaging.json").read_text())
+    for name, size in (("deblur", 256), ("denoise", 512)):
+        found = record[name]
+        assert found["size"] == [size, size]
+        assert found["gap_over_objective"] <= imaging.GAP
+        memory = found["peak_memory_MiB"]
+        assert memory["at_end"] <= memory["after_20_iterations"] + 32 * size**2 * 8 / 2**20
