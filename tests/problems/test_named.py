@@ -12,6 +12,10 @@ ABSTRACT = {"Smooth", "LinearModel", "Penalty", "Problem"}
 MAKERS = {
     "sources/families.py": "draws random problems",
     "sources/mixtures.py": "draws random problems",
+    "sources/form_families.py": "draws random problems",
+    "sources/problem_files/assemble.py": "makes the problem that a file asks for",
+    "solve/denoising.py": "makes the dual problem",
+    "optimizers/prox_newton.py": "minimises a quadratic model, which is a smooth part of its own",
     "sklearn/lasso.py": "makes the problem of an estimator",
     "sklearn/lasso_cv.py": "makes the problems of the folds",
     "sklearn/logistic.py": "makes the problem of an estimator",

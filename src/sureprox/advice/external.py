@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sureprox.advice.question import Numbers, matrices, question
 from sureprox.advice.solvers import OutOfTimeError
 from sureprox.problems import Problem
+from sureprox.problems.question import Numbers, matrices, question
 
 LOOSEST, TIGHTEST = 100.0, 1e-6  # times tol: between these a tolerance is sought that gives the gap asked for
 WORK = 4e9  # entries of A that one call may visit: bounds its time to some seconds

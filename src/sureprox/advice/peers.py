@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from sureprox.advice.external import Case, External
-from sureprox.advice.question import Question, question
 from sureprox.problems import Problem
+from sureprox.problems.question import Question, question
 
 OTHER = "solves other problems than this one"
 NAMED = "scikit-learn"

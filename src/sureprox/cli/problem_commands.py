@@ -6,8 +6,6 @@ from typing import Annotated
 import typer
 
 from sureprox.cli.form_options import (
-    L1,
-    L2,
     Classes,
     Delta,
     Device,
@@ -21,10 +19,12 @@ from sureprox.cli.form_options import (
     LamRatio,
     Level,
     LossOption,
-    NonNegative,
+    OnlyNonNegative,
     Smoothing,
     Target,
     Tol,
+    WeightL1,
+    WeightL2,
 )
 
 
@@ -46,9 +46,9 @@ def solve(
     level: Level = None,
     smoothing: Smoothing = None,
     classes: Classes = None,
-    l1: L1 = None,
-    l2: L2 = None,
-    nonnegative: NonNegative = False,
+    l1: WeightL1 = None,
+    l2: WeightL2 = None,
+    nonnegative: OnlyNonNegative = False,
     groups: GroupsFile = None,
     target: Target = None,
     optimizer: Annotated[
@@ -160,9 +160,9 @@ def advise(
     level: Level = None,
     smoothing: Smoothing = None,
     classes: Classes = None,
-    l1: L1 = None,
-    l2: L2 = None,
-    nonnegative: NonNegative = False,
+    l1: WeightL1 = None,
+    l2: WeightL2 = None,
+    nonnegative: OnlyNonNegative = False,
     groups: GroupsFile = None,
     target: Target = None,
     tol: Tol = 1e-6,

@@ -71,6 +71,18 @@ class Penalty(BatchData):
         low, high = self.subdiff(torch.zeros_like(x))
         return torch.minimum(high, -low).clamp(min=0)
 
+    def curvature(self, x: Vectors) -> Vectors:
+        """c with r - sum_j c_j x_j^2 / 2 convex."""
+        return torch.zeros_like(x)
+
+    def certain_zeros(self, g: Vectors, reach: Vectors) -> Tensor:
+        """(B, n) bool: x_j = 0 wherever -h is a subgradient of r at x and |h_j - g_j| <= reach_j for all j."""
+        return torch.zeros_like(g, dtype=torch.bool)
+
+    def excludes_zero(self, x: Vectors) -> Tensor:
+        """(B, n) bool: r is infinite where x_j = 0."""
+        return torch.zeros_like(x, dtype=torch.bool)
+
     def fitted(self, batch: int, n: int) -> Self:
         """This penalty for points (batch, n), or an error that says why it does not fit."""
         return self

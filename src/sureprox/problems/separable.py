@@ -95,6 +95,10 @@ class Separable(Penalty):
             high = torch.where(x >= column(self.high), torch.inf, high)
         return low, high
 
+    def curvature(self, x: Vectors) -> Vectors:
+        """l2."""
+        return torch.zeros_like(x) if self.l2 is None else column(self.l2).expand_as(x)
+
     def least_slope(self, x: Vectors) -> Vectors:
         """l1, and no bound at 0 counts: r(y) - r(0) >= sum_j l1_j |y_j| wherever r(y) is finite."""
         if not is_separable(self):  # a subclass may be another function

@@ -40,11 +40,9 @@ from torch import Tensor
 from sureprox.base.errors import InputError
 from sureprox.base.types import Rows, Scalars, Vectors
 from sureprox.problems import Problem
-from sureprox.problems.blocks import Groups
 from sureprox.problems.forms import can_screen
 from sureprox.problems.free import Loss
 from sureprox.problems.penalty import Penalty
-from sureprox.problems.separable import Separable, column
 
 CHUNK = 2**22  # entries of A, or of gathered columns, held at a time
 LARGEST = 2**24  # entries of A_S and H_SS that are worth it
@@ -123,7 +121,6 @@ def proved(problem: Problem, x: Vectors, gap: Scalars) -> Proved:
 
 def _proved(problem: Problem, x: Vectors, gap: Scalars) -> Proved:
     r, around = problem.r, _around(problem, x, gap)
-    assert isinstance(r, Separable | Groups)
     inactive = r.certain_zeros(around.g, around.reach)
     on = around.y != 0
     away = _away(r, around)
@@ -157,19 +154,10 @@ def _around(problem: Problem, x: Vectors, gap: Scalars) -> Around:
     return Around(y, g, reach, gap, torch.where(counted, weights * least, 0.0), eps)
 
 
-def _away(r: Separable | Groups, around: Around) -> Tensor:
+def _away(r: Penalty, around: Around) -> Tensor:
     """(B, n) bool: x*_j is not 0, by its bounds or by l2."""
-    y = around.y
-    if isinstance(r, Groups):
-        return torch.zeros_like(y, dtype=torch.bool)
-    bent = y.square() * _l2(r, y) > 2 * (1 + around.eps) * around.gap.unsqueeze(1)
-    return bent | r.excludes_zero(y)
-
-
-def _l2(r: Penalty, y: Vectors) -> Vectors:
-    """l2 (B, n), 0 for a penalty that has none."""
-    l2 = r.l2 if isinstance(r, Separable) else None
-    return torch.zeros_like(y) if l2 is None else column(l2).expand_as(y)
+    bent = around.y.square() * r.curvature(around.y) > 2 * (1 + around.eps) * around.gap.unsqueeze(1)
+    return bent | r.excludes_zero(around.y)
 
 
 def _parts(worth: Tensor, sizes: Tensor, problem: Problem) -> list[tuple[Tensor, int]]:
@@ -198,7 +186,7 @@ def _beyond(problem: Problem, around: Around, index: Tensor, width: int) -> Tens
     on, order = (y != 0).sort(dim=1, descending=True, stable=True)
     on, order = on[:, :width], order[:, :width]
     columns = f.map.columns(order) * around.bends[index].sqrt().unsqueeze(2) * on.unsqueeze(1)
-    l2 = _l2(problem.r, y).gather(1, order)
+    l2 = problem.r.curvature(y).gather(1, order)
     H = columns.mT @ columns + torch.diag_embed(torch.where(on, l2, 1.0))
     unit = H.diagonal(dim1=1, dim2=2).sqrt()
     scaled = H / (unit.unsqueeze(1) * unit.unsqueeze(2))
