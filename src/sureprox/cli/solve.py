@@ -28,7 +28,10 @@ from sureprox.sources.problem_files import Loaded
 QUANTILES = {"min": 0.0, "median": 0.5, "q90": 0.9, "max": 1.0}
 UNSOLVED = 1  # exit code
 LISTED = 20  # problems that are shown one by one
-ARRAYS = ("x", "objective", "gap", "kkt", "iterations", "rate", "credit", "pull_backs", "rejected", "refined")
+ARRAYS = (
+    *("x", "objective", "gap", "kkt", "iterations", "rate", "credit", "pull_backs", "rejected", "refined"),
+    *("inactive", "support_certified"),
+)
 COLUMNS = ("objective", "gap", "relative_gap", "iterations", "status", "track")
 
 

@@ -146,11 +146,13 @@ def _around(problem: Problem, x: Vectors, gap: Scalars) -> Around:
     least, most = f.curvature_within(z, most_gap.unsqueeze(1) / share)
     norms = f.map.column_squares(torch.where(counted, weights * most, 0.0)).sqrt()
     length = (norms * y.abs()).sum(1)
-    terms = torch.where(counted, share * (most * z.square() + u.square() / most), 0.0)
-    size = 2 * (terms.sum(1).sqrt() + length)  # of what is rounded, in the metric of (1)
-    gap = gap + eps * (F + size * length)
+    slope, size = (
+        torch.where(counted, share * of.square(), 0.0).sum(1).sqrt() for of in (u / most.sqrt(), z * most.sqrt())
+    )
+    astray = eps * (size + 2 * length)  # how far z may be from its place, in the metric of (1), and A z with it
+    gap = ((2 * gap).sqrt() + 2 * astray).square() / 2 + eps * (F + slope * length)
     gap = torch.where(gap <= most_gap, gap, torch.inf)
-    reach = (1 + eps) * ((2 * gap).sqrt() + 3 * eps * size).unsqueeze(1) * norms
+    reach = (1 + eps) * ((2 * gap).sqrt() + astray + eps * slope).unsqueeze(1) * norms
     return Around(y, g, reach, gap, torch.where(counted, weights * least, 0.0), eps)
 
 
