@@ -65,7 +65,8 @@ class Restored:
 
 def deblur(size: int = 256) -> Restored:
     """min_c 1/2 |K W'c - y|^2 + lam |c|_1: K a horizontal motion of 15 pixels, W' the inverse Haar transform."""
-    truth = flower()[80 : 80 + size, 180 : 180 + size]
+    half = size // 2
+    truth = flower()[208 - half : 208 + half, 308 - half : 308 + half]
     shape, lam, noise = (size, size), 6e-4, 0.005
     blur = Convolution(torch.full((1, 15), 1 / 15, dtype=torch.float64), shape)
     synthesis = Haar(shape, levels=5).T

@@ -1,4 +1,4 @@
-"""The worked examples of CONTRIBUTING.md, carried out in a copy of the package: a penalty and a loss in four files each."""
+"""The worked examples of CONTRIBUTING.md, carried out in a copy of the package: a penalty, and a loss."""
 
 import os
 import re
