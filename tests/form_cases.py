@@ -279,7 +279,12 @@ def _split(given: Data, i: int, r: Truth) -> float:
     bounds = [(max(a, 0), max(b, 0)) for a, b in zip(low, high, strict=True)]
     bounds += [(max(-b, 0), max(-a, 0)) for a, b in zip(low, high, strict=True)]
     options = {"maxiter": 5000, "maxfun": 20_000, "ftol": 1e-15, "gtol": 1e-10, "maxcor": 30}
-    return float(minimize(value, np.zeros(2 * n), jac=True, method="L-BFGS-B", bounds=bounds, options=options).fun)
+    v, best = np.zeros(2 * n), np.inf
+    while True:  # a line search may give up long before the minimum: begin anew where it did
+        found = minimize(value, v, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+        if not found.fun < best * (1 - 1e-12):
+            return float(min(found.fun, best))
+        v, best = found.x, found.fun
 
 
 def _descended(given: Data, i: int, r: Truth) -> float:

@@ -4,7 +4,8 @@ Nothing here comes from sureprox. Every point gives an upper bound on F*; `Exact
 that a minimum is known to be good. A solve that is said to be closer to F* than to a point found here is caught by it.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,88 @@ def sigmoid(t: np.ndarray) -> np.ndarray:
     return np.exp(-np.logaddexp(LD(0), -t))
 
 
+@dataclass(frozen=True)
+class Phi:
+    """A convex function >= 0 of one number, elementwise on t (..., m): value, slope and second derivative.
+
+    `most`: an upper bound of the second derivative near t; `size`: what the value is made of.
+    """
+
+    value: Callable[[np.ndarray], np.ndarray]
+    slope: Callable[[np.ndarray], np.ndarray]
+    bend: Callable[[np.ndarray], np.ndarray]
+    most: Callable[[np.ndarray], np.ndarray]
+    size: Callable[[np.ndarray], np.ndarray] | None = None
+
+
+def _logistic_bend(t: np.ndarray) -> np.ndarray:
+    return np.maximum(sigmoid(t) * (1 - sigmoid(t)), LD(1e-30))
+
+
+SQUARES = Phi(lambda t: t * t / 2, lambda t: t, np.ones_like, np.ones_like)
+LOGISTIC = Phi(lambda t: np.logaddexp(LD(0), t), sigmoid, _logistic_bend, lambda t: np.full_like(t, 0.25))
+FLAT = 1e-8  # of its largest: the second derivative that is taken where there is none
+
+
+def clipped(low: float, high: float, gamma: float) -> Phi:
+    """max_v v t - gamma/2 v^2 over low <= v <= high."""
+    low, high, gamma = LD(low), LD(high), LD(gamma)
+
+    def slope(t: np.ndarray) -> np.ndarray:
+        return np.clip(t / gamma, low, high)
+
+    def bend(t: np.ndarray) -> np.ndarray:
+        return np.where((t > gamma * low) & (t < gamma * high), LD(1), LD(FLAT)) / gamma
+
+    def value(t: np.ndarray) -> np.ndarray:
+        return slope(t) * (t - gamma / 2 * slope(t))
+
+    return Phi(value, slope, bend, lambda t: np.ones_like(t) / gamma)
+
+
+def hinge() -> Phi:
+    """max(t, 0)^2."""
+
+    def value(t: np.ndarray) -> np.ndarray:
+        return np.maximum(t, 0) ** 2
+
+    return Phi(
+        value,
+        lambda t: 2 * np.maximum(t, 0),
+        lambda t: np.where(t > 0, LD(2), LD(2 * FLAT)),
+        lambda t: np.full_like(t, 2),
+    )
+
+
+def poisson(y: np.ndarray, log: bool) -> Phi:
+    """mu - y + y log(y / mu), mu = e^t or t; y (m,)."""
+    entropy = np.where(y > 0, y * np.log(np.where(y > 0, y, 1)), LD(0)) - y
+
+    def logged(t: np.ndarray) -> np.ndarray:
+        return np.log(np.where(t > 0, t, 1))
+
+    if log:
+        return Phi(
+            lambda t: np.exp(t) - y * t + entropy,
+            lambda t: np.exp(t) - y,
+            lambda t: np.maximum(np.exp(t), LD(1e-30)),
+            lambda t: 3 * np.exp(t),
+            lambda t: np.exp(t) + np.abs(y * t) + np.abs(entropy),
+        )
+
+    def inside(t: np.ndarray) -> np.ndarray:
+        return (t > 0) | ((t == 0) & (y == 0))
+
+    safe = LD(1e-300)
+    return Phi(
+        lambda t: np.where(inside(t), t - y * logged(t) + entropy, np.inf),
+        lambda t: 1 - y / np.maximum(t, safe),
+        lambda t: np.maximum(y / np.maximum(t, safe) ** 2, LD(1e-30)),
+        lambda t: y / np.maximum(t, safe) ** 2,
+        lambda t: np.abs(t) + np.abs(y * logged(t)) + np.abs(entropy),
+    )
+
+
 def as_long(value: Any) -> np.ndarray:
     return np.asarray(value).astype(LD)
 
@@ -29,18 +112,19 @@ def as_long(value: Any) -> np.ndarray:
 class Exact:
     """F(x) = sum_i c_i phi(s_i (A x - b)_i) + sum_j [w_j |x_j| + mu_j x_j^2 / 2], low <= x <= high.
 
-    phi(t) = t^2 / 2, or log(1 + e^t) where `logistic`.
+    phi(t) = t^2 / 2, log(1 + e^t), ...: see `Phi`.
     """
 
     A: np.ndarray  # (m, n)
     b: np.ndarray  # (m,)
     c: np.ndarray  # (m,) >= 0
     s: np.ndarray  # (m,) of 1 and -1
-    logistic: bool
+    phi: Phi
     w: np.ndarray  # (n,) >= 0
     mu: np.ndarray  # (n,) >= 0
     low: np.ndarray  # (n,)
     high: np.ndarray  # (n,)
+    sizes: np.ndarray | None = None  # (m, n): what the entries of A are made of, where that is more than they are
 
     def image(self, x: np.ndarray) -> np.ndarray:
         return self.s * (x @ self.A.T - self.b)
@@ -48,7 +132,8 @@ class Exact:
     def value(self, x: np.ndarray) -> np.ndarray:
         """F at one point (n,) or several (K, n)."""
         t = self.image(x)
-        smooth = self.c * (np.logaddexp(LD(0), t) if self.logistic else t * t / 2)
+        with np.errstate(all="ignore"):
+            smooth = np.where(self.c > 0, self.c * self.phi.value(t), LD(0))
         outside = ((x < self.low) | (x > self.high)).any(-1)
         return np.where(outside, np.inf, smooth.sum(-1) + (self.w * np.abs(x) + self.mu * x * x / 2).sum(-1))
 
@@ -56,8 +141,9 @@ class Exact:
         """A bound on the error of F(x) in a precision of `eps`: of the images, and of the sums."""
         m, n = self.A.shape
         off = (n + 2) * eps * self._terms(x)
-        slope = np.abs(self.slope(x)) + (self.c / 4 if self.logistic else self.c) * off
-        return float((slope * off).sum() + (m + n + 4) * eps * self.value(x))
+        slope = np.abs(self.slope(x)) + self.c * self.phi.most(self.image(x)) * off
+        size = self.value(x) if self.phi.size is None else self.value(x) + (self.c * self.phi.size(self.image(x))).sum()
+        return float((slope * off).sum() + (m + n + 4) * eps * size)
 
     def gap_rounding(self, x: np.ndarray, eps: float) -> float:
         """The same of a duality gap, in which errors of the images are multiplied by A x, not by the slope."""
@@ -70,16 +156,15 @@ class Exact:
 
     def _slopes(self, x: np.ndarray) -> np.ndarray:
         """(m,) the slopes, and what they are made of."""
-        return np.abs(self.slope(x)) + (self.c / 4 if self.logistic else self.c) * self._terms(x)
+        return np.abs(self.slope(x)) + self.c * self.phi.most(self.image(x)) * self._terms(x)
 
     def _terms(self, x: np.ndarray) -> np.ndarray:
         """(m,) what the sums of the images are made of."""
-        return np.abs(self.A) @ np.abs(x) + np.abs(self.b)
+        return (np.abs(self.A) if self.sizes is None else self.sizes) @ np.abs(x) + np.abs(self.b)
 
     def slope(self, x: np.ndarray) -> np.ndarray:
         """d phi / d (A x), (m,)."""
-        t = self.image(x)
-        return self.c * self.s * (sigmoid(t) if self.logistic else t)
+        return self.c * self.s * self.phi.slope(self.image(x))
 
     def sides(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The slopes of r to the left and to the right of x."""
@@ -125,7 +210,7 @@ class Exact:
 
     def with_more(self, factor: float) -> "Exact":
         """The same with `factor` times the weights of the penalty: easier."""
-        return Exact(self.A, self.b, self.c, self.s, self.logistic, self.w * LD(factor), self.mu, self.low, self.high)
+        return replace(self, w=self.w * LD(factor))
 
 
 @dataclass(frozen=True)
@@ -187,12 +272,7 @@ def newton(problem: Exact, x: np.ndarray, entering: bool, fine: bool) -> list[np
     With H = R'R, R = U S V' and g = R'y, the step is -V S^{-1} (U'y + S^{-1} V' r'), which suffers from the condition
     of R only; or, `fine`, -V S^{-2} V'(g + r'), which suffers from that of H but keeps what g + r' is in long double.
     """
-    t = problem.image(x)
-    if problem.logistic:
-        e = sigmoid(t)
-        root = np.sqrt(problem.c * np.maximum(e * (1 - e), LD(1e-30)))
-    else:
-        root = np.sqrt(problem.c)
+    root = np.sqrt(problem.c * problem.phi.bend(problem.image(x)))
     g = problem.slope(x) @ problem.A
     pull = problem.pull(x, g)
     curvature = ((root[:, None] * problem.A) ** 2).sum(0) + problem.mu
@@ -246,14 +326,14 @@ def searched(problem: Exact, found: Truth, step: np.ndarray) -> Truth:
 def swept(problem: Exact, x: np.ndarray) -> np.ndarray:
     """Each coordinate in turn to its minimum, or to that of a quadratic above F."""
     x, z = x.copy(), problem.image(x)
-    bend = problem.c / 4 if problem.logistic else problem.c
+    bend = problem.c * problem.phi.most(z)
     for j in range(len(x)):
         a = problem.A[:, j]
         L = (bend * a * a).sum()
         if L + problem.mu[j] <= 0:
             x[j] = np.clip(LD(0), problem.low[j], problem.high[j])
             continue
-        g = (problem.c * problem.s * (sigmoid(z) if problem.logistic else z)) @ a
+        g = (problem.c * problem.s * problem.phi.slope(z)) @ a
         v = L * x[j] - g
         to = np.sign(v) * max(abs(v) - problem.w[j], LD(0)) / (L + problem.mu[j])
         to = np.clip(to, problem.low[j], problem.high[j])

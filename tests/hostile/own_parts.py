@@ -6,7 +6,7 @@ from torch.nn.functional import softplus
 
 import sureprox as sp
 from sureprox.problems import L1
-from sureprox.problems.penalties import soft_threshold
+from sureprox.problems.separable import soft_threshold
 
 
 class OwnLeastSquares(sp.Smooth):

@@ -2,12 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import torch
-from exact import LD, Exact, as_long
+from exact import SQUARES, Exact, as_long
 from own_parts import Box, ElasticNet, ElasticNetOfL1, OwnLeastSquares, OwnLogistic, Plain
+from random_data import Data, Made
+from random_forms import FORMS
 
 import sureprox as sp
 from sureprox.problems import L1, LeastSquares, Logistic, Problem, WeightedL1
@@ -26,44 +27,6 @@ class Batch:
     bounded: list[bool]  # whether "converged" bounds F - F*; by its KKT residual only where r holds every coordinate
     shift: np.ndarray | None  # (B, n): F(x + shift) is meant
     text: str
-
-
-@dataclass(frozen=True)
-class Data:
-    """What a kind of problem is made of: all of the batch's precision, as arrays."""
-
-    A: np.ndarray  # (B, m, n), or (m, n) shared
-    b: np.ndarray  # (B, m)
-    y: np.ndarray  # (B, m) labels
-    ratio: np.ndarray  # (B,) lam as a part of lam_max
-    chance: np.random.Generator
-
-    def tensor(self, value: np.ndarray) -> torch.Tensor:
-        return torch.from_numpy(np.ascontiguousarray(value.astype(self.A.dtype)))
-
-    @property
-    def parts(self) -> tuple[int, int, int]:
-        return len(self.b), self.A.shape[-2], self.A.shape[-1]
-
-    def lam(self, slope: np.ndarray) -> np.ndarray:
-        """ratio * max_j |A'slope|_j in the precision of the data, slope (B, m)."""
-        g = np.einsum("...mn,...m->...n", self.A.astype(LD), slope.astype(LD))
-        return (self.ratio * np.abs(g).max(1)).astype(self.A.dtype)
-
-    def exact(self, logistic: bool = False, weights: np.ndarray | None = None, **penalty: Any) -> list[Exact]:
-        """The truths, with penalties w, mu, low, high that broadcast to (B, n); `weights` (B, m) of the rows."""
-        B, m, n = self.parts
-        count = np.ones((B, m)) if weights is None else weights
-        c = as_long(count) / m if logistic else as_long(count)
-        terms = {"w": 0.0, "mu": 0.0, "low": -np.inf, "high": np.inf} | penalty
-        r = {name: np.broadcast_to(as_long(value), (B, n)) for name, value in terms.items()}
-        A = np.broadcast_to(as_long(self.A), (B, m, n))
-        s = 1 - 2 * as_long(self.y) if logistic else np.ones((B, m), LD)
-        b = np.zeros((B, m), LD) if logistic else as_long(self.b)
-        return [Exact(A[i], b[i], c[i], s[i], logistic, **{k: v[i] for k, v in r.items()}) for i in range(B)]
-
-
-Made = tuple[Problem, list[Exact]]
 
 
 def _lasso(d: Data) -> Made:
@@ -123,7 +86,7 @@ def _folds(d: Data) -> Made:
     for i, plain in enumerate(d.exact(weights=rows, w=lam[:, None])):
         A, b = as_long(rows[i])[:, None] * plain.A, as_long(rows[i]) * plain.b
         A, b = A - np.outer(q[i], q[i] @ A), b - q[i] * (q[i] @ b)
-        exact.append(Exact(A, b, np.ones_like(b), plain.s, False, plain.w, plain.mu, plain.low, plain.high))
+        exact.append(Exact(A, b, np.ones_like(b), plain.s, SQUARES, plain.w, plain.mu, plain.low, plain.high))
     return Problem(f, L1(d.tensor(lam))), exact
 
 
@@ -188,10 +151,10 @@ KINDS: dict[str, Callable[[Data], Made]] = {
     "elastic net, logistic": _elastic_logistic,
     "own least squares": _own_least_squares,
     "own logistic": _own_logistic,
-    "box": _own_box,
-}
-GAPS = list(KINDS)[:7]  # for these sureprox knows a duality gap
-SHARES = [6, 4, 2, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1]
+    "own box": _own_box,
+} | FORMS
+GAPS = [*list(KINDS)[:7], *FORMS]  # for these sureprox knows a duality gap
+SHARES = [6, 4, 2, 2, *[1] * 9, *[2] * len(FORMS)]
 
 
 def random_batch(chance: np.random.Generator) -> Batch:
@@ -208,7 +171,10 @@ def random_batch(chance: np.random.Generator) -> Batch:
     data = Data((A[0] if shared else A).astype(dtype), b.astype(dtype), y.astype(dtype), _ratios(chance, B), chance)
     problem, exact = KINDS[kind](data)
     shift, moved = None, ""
-    if chance.random() < 0.1 and kind != "box":  # to the edge of a box and back is not the edge, but for rounding
+    if chance.random() < 0.1 and kind not in (
+        "own box",
+        *FORMS,
+    ):  # to the edge of a box and back is not the edge, but for rounding
         shift = (10 ** chance.uniform(-3, 3) * chance.standard_normal((B, n))).astype(dtype)
         problem, moved = problem.shifted(torch.from_numpy(shift)), ", shifted"
     text = f"{kind}: {B} x {m} x {n}{' shared' if shared else ''}, {words}, b x {size:g}, {np.dtype(dtype)}{moved}"

@@ -10,7 +10,7 @@ import fuzz_solves
 import numpy as np
 import pytest
 import torch
-from exact import LD, Exact, lowest
+from exact import LD, SQUARES, Exact, lowest
 from random_problems import KINDS, random_batch
 
 import sureprox as sp
@@ -48,7 +48,7 @@ def test_no_solve_claims_what_is_not_so(part, tmp_path, record_property):
 
 
 def test_the_first_cases_are_of_every_kind():
-    numbers = [CASES * part + k for part in range(4) for k in range(16)]
+    numbers = [CASES * part + k for part in range(4) for k in range(50)]
     assert {fuzz_solves.case(number)[0].text.partition(":")[0] for number in numbers} == set(KINDS)
 
 
@@ -89,7 +89,7 @@ def test_the_truth_of_a_diagonal_problem_is_its_formula(seed):
     a, b = (chance.standard_normal(9).astype(LD) for _ in range(2))
     w, mu = chance.random(9).astype(LD), chance.choice([0.0, 0.5], 9).astype(LD)
     low, high = np.full(9, -0.3, LD), np.full(9, 0.4 if seed % 2 else np.inf, LD)
-    problem = Exact(np.diag(a), b, np.ones(9, LD), np.ones(9, LD), False, w, mu, low, high)
+    problem = Exact(np.diag(a), b, np.ones(9, LD), np.ones(9, LD), SQUARES, w, mu, low, high)
     known = np.clip(np.sign(a * b) * np.maximum(np.abs(a * b) - w, 0) / (a * a + mu), low, high)
     found = lowest(problem, np.zeros(9, LD), 1e-17)
     assert np.abs(found.x - known).max() < 1e-8
