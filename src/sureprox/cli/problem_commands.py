@@ -215,7 +215,8 @@ def evaluate(
         typer.Argument(help="Pretrained name, or the path of a model.", autocompletion=complete_optimizer),
     ],
     family: Annotated[
-        str | None, typer.Option(help="lasso, logistic, sure-lasso or sure-logistic; that of the card by default.")
+        str | None,
+        typer.Option(help="lasso, logistic, sure-lasso, elastic-net, huber, ...; that of the card by default."),
     ] = None,
     scenario: Annotated[
         list[str] | None,

@@ -23,13 +23,23 @@ def is_sparse_file(path: Path) -> bool:
     try:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()
-    except (OSError, zipfile.BadZipFile):
+    except Exception:  # damaged bytes make zipfile raise almost anything; who reads on says what is wrong
         return False
     return "format.npy" in names and "shape.npy" in names and "A.npy" not in names
 
 
 def read_sparse(path: Path) -> Sparse:
     """The matrix of a file of `scipy.sparse.save_npz`, in CSR, CSC or COO format."""
+    try:
+        return _read(path)
+    except InputError:
+        raise
+    except Exception as error:  # as above
+        what = " ".join(f"{type(error).__name__}: {error}".split())[:120]
+        raise InputError(f"{path.name} is damaged or not what its name says ({what})") from None
+
+
+def _read(path: Path) -> Sparse:
     kind = read_text(path, "format")
     if kind not in FORMATS:
         raise InputError(f"{path.name} holds a matrix in the format {kind[:20]!r}; save A.tocsr()")
