@@ -30,9 +30,7 @@ Delta = Annotated[float | None, typer.Option(help="huber: residuals beyond it co
 Level = Annotated[float | None, typer.Option(help="quantile: which one; 0.5, the median, by default.")]
 Smoothing = Annotated[float | None, typer.Option(help="quantile: width of the smoothing; 0.1 by default.")]
 Classes = Annotated[int | None, typer.Option(help="softmax: how many; by default the largest label plus one.")]
-WeightL1 = Annotated[
-    str | None, typer.Option("--l1", metavar="NUMBER,...", help="Weight of |x|_1: another name of --lam.")
-]
+WeightL1 = Annotated[str | None, typer.Option("--l1", metavar="NUMBER,...", help="Weight of |x|_1, as --lam.")]
 WeightL2 = Annotated[str | None, typer.Option("--l2", metavar="NUMBER,...", help="Weight of |x|^2 / 2.")]
 OnlyNonNegative = Annotated[bool, typer.Option("--nonnegative", help="Only x >= 0.")]
 GroupsFile = Annotated[
