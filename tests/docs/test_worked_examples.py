@@ -13,9 +13,7 @@ import pytest
 from doc_pages import ROOT
 
 CONTRIBUTING = ROOT / "CONTRIBUTING.md"
-EDIT = re.compile(
-    r"^In `([^`]+)`, (above|in place of) `([^`\n]+)`:\n\n```\w+\n(.*?)^```", flags=re.DOTALL | re.MULTILINE
-)
+EDIT = re.compile(r"^In `([^`]+)`, (above|in place of) `([^`\n]+)`:\n\n```(\w+)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 MOST_FILES = 4
 
 TRY_PENALTY = """
@@ -81,12 +79,14 @@ class Edit:
     file: str
     where: str  # above, or in place of
     text: str
+    language: str  # python is a whole definition, with two blank lines after it; text is meant to the letter
     block: str
 
     def applied(self, content: str) -> str:
         if self.where == "above":
             (start,) = [found.start() for found in re.finditer(rf"^{re.escape(self.text)}", content, re.MULTILINE)]
-            return content[:start] + self.block + content[start:]
+            gap = "\n\n" if self.language == "python" else ""
+            return content[:start] + self.block + gap + content[start:]
         assert content.count(self.text) == 1, f"{self.file} has {self.text!r} {content.count(self.text)} times"
         return content.replace(self.text, self.block.rstrip("\n"))
 
