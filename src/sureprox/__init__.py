@@ -12,7 +12,7 @@ from sureprox._version import __version__
 from sureprox.base.errors import ConfigError, DataError, InputError, SureproxError, TrainingError, WeightsError
 
 with loading():
-    from sureprox import optimizers, problems
+    from sureprox import losses, operators, optimizers, penalties, problems
     from sureprox.optimizers import load, pretrained, save
     from sureprox.problems import (
         Penalty,
@@ -22,10 +22,7 @@ with loading():
         group_lasso,
         lasso,
         logistic,
-        losses,
         nonnegative,
-        operators,
-        penalties,
     )
     from sureprox.solve.denoising import Denoised, tv_denoise
     from sureprox.solve.paths import Path, path

@@ -144,8 +144,14 @@ class Optimizer(ABC, Generic[S]):
         return type(self).step is Optimizer.step
 
     def require_suits(self, problem: Problem) -> None:
-        """Refuse what this method is not made for."""
-        if self.fails_at_bounds and problem.r.restricts:
+        """Refuse what this method, or any, is not made for."""
+        f, r = problem.f, problem.r
+        if f.restricts and r.is_finite:
+            raise InputError(
+                f"{type(f).__name__} is infinite for some x, which {type(r).__name__} does not keep x from; "
+                "use a penalty with bounds, such as NonNegative()"
+            )
+        if self.fails_at_bounds and r.restricts:
             raise InputError(
                 f"{type(self).__name__} {self.fails_at_bounds}, and this penalty has bounds; "
                 "use FISTA(restart=True), or no optimizer at all: solve(problem)"

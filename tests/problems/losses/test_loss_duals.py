@@ -88,7 +88,7 @@ def test_the_divergence_of_softmax_sums_to_a_relative_entropy():
     z = f.inner(point("softmax"))
     q = torch.rand(B, K, M, generator=torch.Generator().manual_seed(0), dtype=F64)
     q = q / q.sum(1, keepdim=True)
-    v = (q - torch.nn.functional.one_hot(f.y, K).mT).flatten(1)
+    v = (q - torch.nn.functional.one_hot(f.y.long(), K).mT).flatten(1)
     p = z.view(B, K, M).softmax(1)
     expected = (q * (q / p).log()).sum(1)
     found = f.divergence(z, v)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+import sureprox as sp
 from helpers import F64, labels, normal, refused
 from sureprox.problems import Huber, LeastSquares, Logistic, Poisson, Quantile, Softmax, SquaredHinge
 
@@ -66,3 +67,12 @@ def test_whole_numbers_are_taken_as_they_are_meant(kind):
         if isinstance(given, list):
             given = torch.tensor(given)
         torch.testing.assert_close(kind(A, given).value(x), f.value(x))
+
+
+def test_a_poisson_loss_with_identity_link_needs_bounds():
+    """Below zero f is infinite, and nothing else keeps x from there."""
+    f = sp.losses.Poisson(
+        torch.rand(5, 3, dtype=F64), torch.ones(5, dtype=F64), link="identity", offset=torch.ones(5, dtype=F64)
+    )
+    refused(lambda: sp.solve(sp.Problem(f, sp.penalties.L1(0.1))), "Poisson is infinite for some x", "NonNegative()")
+    assert sp.solve(sp.Problem(f, sp.penalties.NonNegative(0.1))).converged.all()
