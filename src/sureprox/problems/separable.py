@@ -316,8 +316,7 @@ def soft_threshold(v: Tensor, threshold: Tensor) -> Tensor:
 
 def _number(name: str, value: Any) -> Tensor:
     """A plain number is kept in float64, so that `Problem` rounds it once, to its own precision."""
-    tensor = value if isinstance(value, Tensor) else checks.numbers(name, value, torch.float64)
-    return tensor if tensor.is_floating_point() else tensor.double()
+    return checks.real(name, value)
 
 
 def _require_weights(name: str, tensor: Tensor) -> None:
@@ -331,7 +330,7 @@ def _weights(name: str, value: Any) -> Tensor | None:
     if value is None or (isinstance(value, int | float) and value == 0):
         return None
     tensor = _number(name, value)
-    if tensor.is_complex() or tensor.ndim > 2:
+    if tensor.ndim > 2:
         raise InputError(f"{name} has shape {tuple(tensor.shape)}; pass a number, (B,), (n,) or (B, n)")
     _require_weights(name, tensor)
     return tensor
