@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+import sureprox as sp
 from helpers import F64, normal, refused
 from sureprox.problems import LeastSquares, Problem
 from sureprox.problems.penalties import (
@@ -28,6 +29,23 @@ PAIRS = [[0, 1], [2]]
 def problem(r, square: bool = False) -> Problem:
     batch = N if square else B
     return Problem(LeastSquares(normal(batch, M, N), normal(batch, M, seed=1)), r)
+
+
+def test_a_penalty_stays_what_it_is_where_batch_and_n_come_to_be_equal():
+    """One number for each instance: in another precision, and when instances are left out."""
+    each = torch.arange(1.0, 7.0, dtype=F64)
+    whole = Problem(LeastSquares(normal(6, M, N), normal(6, M, seed=1)), Separable(each, each, -each))
+    part = whole.select(torch.tensor([5, 3, 1, 0]))
+    assert part.batch == part.n
+    x = normal(6, N, seed=2)
+    expected = whole.objective(x)[[5, 3, 1, 0]]
+    for same in (part, part.to(dtype=torch.float32).to(dtype=F64), Problem(part.f, part.r), part.shifted(0.0)):
+        torch.testing.assert_close(same.objective(x[[5, 3, 1, 0]]), expected, rtol=1e-6, atol=0)
+    assert sp.solve(whole, tol=1e-8).converged.all()
+    square = normal(N, M, N), normal(N, M, seed=1)
+    for made in (sp.elastic_net(*square, 0.1, 0.2), sp.nonnegative(*square), sp.nonnegative(*square, each[:N])):
+        assert sp.solve(made.to(dtype=torch.float32)).converged.all()
+    refused(lambda: Problem(LeastSquares(normal(2, M, N), normal(2, M)), part.r), "l1 has shape (4,)")
 
 
 SIZES = {
