@@ -88,11 +88,7 @@ def _judged(batch: Batch, exact: Exact, i: int, given: dict[str, Any], start: np
         return Verdict([f"not finite: gap {gap}, objective {objective}, or the point"], status, True, 0.0)
     t = 0 if batch.shift is None else as_long(batch.shift[i])
     x, x0, converged = x + t, as_long(start) + t, status == "converged"
-    zero = np.zeros_like(x)
-    # where r leaves coordinates free and the origin solves f, F at the start stands in for F at the origin
-    solved = not (exact.w > 0).all() and not (exact.slope(zero) @ exact.A).any()
-    value, scale = exact.value(x), exact.value(x0 if solved else zero)
-    least = given["tol"] * given.get("floor", given["tol"]) * scale
+    value, least = exact.value(x), given["tol"] * given.get("floor", given["tol"]) * exact.value(_origin(exact, x0))
     wanted = GOOD / 2 * max(least, given["tol"] * value) if converged else 0.01 * gap
     truth = lowest(exact, x, float(wanted), rounds=ROUNDS if converged else 5)
     promised = float(max(given["tol"] * (truth.value if batch.by_gap else value), least))
@@ -112,6 +108,13 @@ def _judged(batch: Batch, exact: Exact, i: int, given: dict[str, Any], start: np
     return Verdict(faults, status, truth.excess <= GOOD * promised or promised == 0, ratio)
 
 
+def _origin(exact: Exact, x0: np.ndarray) -> np.ndarray:
+    """What stands for the origin: the start, where coordinates are free and the gradient at the origin is zero."""
+    zero = np.zeros_like(x0)
+    free = (exact.w == 0) & (exact.mu == 0) & (np.isinf(exact.low) | np.isinf(exact.high))
+    return x0 if free.any() and not (exact.slope(zero) @ exact.A).any() else zero
+
+
 def _converged(exact: Exact, x: np.ndarray, tol: float, ratio: float, bounded: bool) -> Iterator[str]:
     """What "converged" promises: a bound on F - F*, or on the KKT residual where nothing bounds a coordinate."""
     if bounded and not ratio <= LIMIT:
@@ -127,10 +130,10 @@ def _guarantee(
 ) -> Iterator[str]:
     """What a certified solve promises beside its certificate."""
     before = exact.value(x0)
-    if found.status[i] == "diverged":
-        yield "certified, and diverged"
     if not np.isfinite(before):
         return
+    if found.status[i] == "diverged":
+        yield "certified, and diverged"
     if value > before + slack + exact.rounding(x0, DOUBLE):
         yield f"certified, and F(x) {float(value):.17g} > F(x0) {float(before):.17g}"
     radius = float(np.sqrt(((x0 - truth.x) ** 2).sum())) * (1 + 1e-12)

@@ -32,7 +32,7 @@ class Data:
     def lam(self, slope: np.ndarray) -> np.ndarray:
         """ratio * max_j |A'slope|_j in the precision of the data, slope (B, m)."""
         g = np.einsum("...mn,...m->...n", self.A.astype(LD), slope.astype(LD))
-        return (self.ratio * np.abs(g).max(1)).astype(self.A.dtype)
+        return np.minimum(self.ratio * np.abs(g).max(1), np.finfo(self.A.dtype).max / 100).astype(self.A.dtype)
 
     def exact(self, logistic: bool = False, weights: np.ndarray | None = None, **penalty: Any) -> list[Exact]:
         """The truths, with penalties w, mu, low, high that broadcast to (B, n); `weights` (B, m) of the rows."""

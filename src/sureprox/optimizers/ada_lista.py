@@ -12,7 +12,7 @@ from sureprox.optimizers.base import State
 from sureprox.optimizers.black_box import unused_step_size
 from sureprox.optimizers.learned import LearnedOptimizer
 from sureprox.problems import Problem
-from sureprox.problems.forms import Loss, dense, loss_of
+from sureprox.problems.forms import Loss, Shape, dense, loss_of, shape_of
 from sureprox.problems.operators.dense import Dense
 from sureprox.problems.separable import soft_threshold
 
@@ -73,7 +73,9 @@ class AdaLISTA(LearnedOptimizer[State]):
         """A and b."""
         squares = loss_of(problem) is Loss.SQUARES
         A, b = dense(problem) if squares else (None, None)
-        if A is None or b is None or A.shape[-2] != self.m:
+        lasso = shape_of(problem) is Shape.L1
+        if A is None or b is None or A.shape[-2] != self.m or not lasso:
             got = type(problem.f).__name__ + ("" if A is None else f" with {A.shape[-2]} rows")
+            got += "" if lasso else f" + {type(problem.r).__name__}"
             raise InputError(f"this AdaLISTA solves LASSO with {self.m} rows, got {got}; build AdaLISTA(m) to fit")
         return Dense.of(A), b

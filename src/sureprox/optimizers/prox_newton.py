@@ -114,7 +114,8 @@ def _linear(problem: Problem) -> LinearModel:
     f = problem.f
     if isinstance(f, LinearModel) and isinstance(f.A, Tensor):
         return f
-    raise InputError(f"ProxNewton needs f(x) = phi(A x) with a dense A, got {type(f).__name__}; take PANOC instead")
+    got = f"{type(f).__name__} with a {type(f.A).__name__}" if isinstance(f, LinearModel) else type(f).__name__
+    raise InputError(f"ProxNewton needs f(x) = phi(A x) with a dense A, got {got}; take PANOC instead")
 
 
 def _model(f: LinearModel, y: Vectors, grad: Vectors) -> tuple[_Model, Scalars]:

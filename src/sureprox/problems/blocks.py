@@ -16,6 +16,7 @@ from sureprox.problems.separable import column, soft_threshold
 
 ROUNDS = 60  # of Newton's method for a norm; it takes fewer than ten, and none where a group has one step size
 NONE = -1  # the group of a coordinate that is in none
+MOST = 2**28  # coordinates that lists may name, so that a typing error does not take all memory
 
 
 class Groups(Penalty):
@@ -350,13 +351,15 @@ def _labels(groups: Any) -> Tensor:
         labels = torch.as_tensor(groups)
     except (TypeError, ValueError, RuntimeError) as error:
         raise InputError("groups cannot be read: pass the group of each coordinate, or lists of coordinates") from error
-    if labels.ndim != 1 or len(labels) == 0 or labels.dtype.is_floating_point or labels.dtype.is_complex:
+    whole = not (labels.dtype.is_floating_point or labels.dtype.is_complex or labels.dtype is torch.bool)
+    if labels.ndim != 1 or len(labels) == 0 or not whole:
         what = f"shape {tuple(labels.shape)} and type {labels.dtype}"
         raise InputError(f"groups has {what}; pass whole numbers (n,), the group of each coordinate, or lists")
     labels = labels.to(torch.int64)
     if bool((labels < NONE).any()):
         raise InputError(f"groups holds {int(labels.min())}; groups are numbered from 0, and -1 is in none")
-    counts = torch.bincount(labels[labels >= 0])
+    count = min(int(labels.max()), len(labels)) + 1  # more groups than coordinates: one of the first is empty
+    counts = torch.bincount(labels[(labels >= 0) & (labels < count)], minlength=count)
     if len(counts) == 0 or bool((counts == 0).any()):
         empty = int((counts == 0).nonzero()[0]) if len(counts) else 0
         raise InputError(f"group {empty} is empty; number the groups from 0 without gaps")
@@ -367,11 +370,14 @@ def _from_lists(groups: Any) -> Tensor:
     """The same from the coordinates in each group."""
     members: list[np.ndarray[Any, Any]] = []
     for number, group in enumerate(groups):
+        checks.require_unmasked("groups", group)
         indices = np.asarray(group)
         if indices.size == 0:
             raise InputError(f"group {number} is empty; leave it out")
         if indices.ndim != 1 or indices.dtype.kind not in "iu" or indices.min() < 0:
             raise InputError(f"group {number} is {group!r}; pass the coordinates in it, whole numbers from 0")
+        if indices.max() >= MOST:
+            raise InputError(f"group {number} has coordinate {indices.max()}; at most {MOST:,} can be told apart")
         members.append(indices.astype(np.int64))
     everything = np.concatenate(members)
     values, counts = np.unique(everything, return_counts=True)
@@ -391,9 +397,7 @@ def _per_instance(name: str, value: Any) -> Tensor:
 
 
 def _nonnegative(name: str, value: Any) -> Tensor:
-    tensor = value if isinstance(value, Tensor) else checks.numbers(name, value, torch.float64)
-    if not tensor.is_floating_point():
-        tensor = tensor.double()
+    tensor = checks.real(name, value)
     bad = ~(torch.isfinite(tensor.detach()) & (tensor.detach() >= 0))
     if bool(bad.any()):
         raise InputError(f"{name} is {float(tensor.detach()[bad][0]):g} somewhere; it must be finite and >= 0")

@@ -56,6 +56,14 @@ def numbers(name: str, value: Any, dtype: torch.dtype, device: torch.device | No
         ) from error
 
 
+def real(name: str, value: Any) -> Tensor:
+    """`value` as floats: a tensor of floats as it is, all else in float64."""
+    tensor = value if isinstance(value, Tensor) else numbers(name, value, torch.float64)
+    if tensor.is_complex():
+        raise InputError(f"{name} has dtype {tensor.dtype}; pass real numbers")
+    return tensor if tensor.is_floating_point() else tensor.double()
+
+
 def require_unmasked(name: str, value: Any) -> None:
     """torch and numpy would read the numbers behind a mask."""
     if np.ma.is_masked(value):

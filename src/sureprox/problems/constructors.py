@@ -40,14 +40,13 @@ def elastic_net(A: Any, b: Any, l1: Any, l2: Any) -> Problem:
     A: (B, m, n), or (m, n) shared by the batch, or an operator; b: (B, m) or (m,); l1 and l2: numbers or (B,).
     """
     f = _spread(_spread(LeastSquares(A, b), l1), l2)
-    sizes = [checks.weight(value, f.shape[0], f.like, name) for name, value in (("l1", l1), ("l2", l2))]
-    return Problem(f, ElasticNet(*sizes))
+    return Problem(f, ElasticNet(_each("l1", l1, f), _each("l2", l2, f)))
 
 
 def nonnegative(A: Any, b: Any, l1: Any = 0.0) -> Problem:
     """min_{x >= 0} 1/2 |A x - b|^2 + l1 sum_j x_j for every instance; shapes as in `elastic_net`."""
     f = _spread(LeastSquares(A, b), l1)
-    return Problem(f, NonNegative(checks.weight(l1, f.shape[0], f.like, "l1")))
+    return Problem(f, NonNegative(_each("l1", l1, f)))
 
 
 def group_lasso(A: Any, b: Any, groups: Any, lam: Any, weights: Any = None) -> Problem:
@@ -57,6 +56,11 @@ def group_lasso(A: Any, b: Any, groups: Any, lam: Any, weights: Any = None) -> P
     """
     f = _spread(LeastSquares(A, b), lam)
     return Problem(f, GroupL2(groups, checks.weight(lam, f.shape[0], f.like), weights))
+
+
+def _each(name: str, value: Any, f: LinearModel) -> Tensor:
+    """One for each instance, as (B, 1), which is never taken for one for each coordinate."""
+    return checks.weight(value, f.shape[0], f.like, name).unsqueeze(1)
 
 
 def _spread(f: M, lam: Any) -> M:

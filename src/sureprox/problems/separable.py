@@ -28,6 +28,7 @@ class Separable(Penalty):
     l2: Tensor | None = None
     low: Tensor | None = None
     high: Tensor | None = None
+    placed: bool = False  # it belongs to a problem: what has one dimension is (B,), even where B = n
 
     def __init__(self, l1: Any = 0.0, l2: Any = 0.0, low: Any = None, high: Any = None) -> None:
         self.l1 = _weights("l1", l1)
@@ -46,7 +47,8 @@ class Separable(Penalty):
         return self.low is not None or self.high is not None
 
     def fitted(self, batch: int, n: int) -> Self:
-        clone = self._map(lambda name, value: _fitted(name, value, batch, n))
+        clone = self._map(lambda name, value: _fitted(name, value, batch, n, self.placed))
+        clone.placed = True
         if clone.low is not None and clone.high is not None:
             _require_order(*torch.broadcast_tensors(column(clone.low), column(clone.high)))
         return clone
@@ -333,8 +335,7 @@ def soft_threshold(v: Tensor, threshold: Tensor) -> Tensor:
 
 def _number(name: str, value: Any) -> Tensor:
     """A plain number is kept in float64, so that `Problem` rounds it once, to its own precision."""
-    tensor = value if isinstance(value, Tensor) else checks.numbers(name, value, torch.float64)
-    return tensor if tensor.is_floating_point() else tensor.double()
+    return checks.real(name, value)
 
 
 def _require_weights(name: str, tensor: Tensor) -> None:
@@ -348,7 +349,7 @@ def _weights(name: str, value: Any) -> Tensor | None:
     if value is None or (isinstance(value, int | float) and value == 0):
         return None
     tensor = _number(name, value)
-    if tensor.is_complex() or tensor.ndim > 2:
+    if tensor.ndim > 2:
         raise InputError(f"{name} has shape {tuple(tensor.shape)}; pass a number, (B,), (n,) or (B, n)")
     _require_weights(name, tensor)
     return tensor
@@ -374,10 +375,12 @@ def _require_order(low: Tensor, high: Tensor) -> None:
         raise InputError(f"low is {pair[0]:g} and high is {pair[1]:g} somewhere; low must not be above high")
 
 
-def _fitted(name: str, value: Tensor, batch: int, n: int) -> Tensor:
-    """(), (B,), (1, n) or (B, n): what one dimension means is decided by its length."""
+def _fitted(name: str, value: Tensor, batch: int, n: int, placed: bool) -> Tensor:
+    """(), (B,), (1, n) or (B, n): what one dimension means is decided by its length, once."""
     shape = tuple(value.shape)
-    if value.ndim == 1 and shape != (batch,) and shape == (n,):
+    if placed and shape == (batch,):
+        return value
+    if value.ndim == 1 and shape != (batch,) and shape == (n,) and not placed:
         return value.unsqueeze(0)
     if value.ndim == 1 and shape == (batch,) and batch == n > 1:
         raise InputError(f"{name} has shape {shape}, and batch and n are both {n}; pass (1, {n}) or ({batch}, 1)")
