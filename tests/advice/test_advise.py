@@ -183,7 +183,7 @@ def test_nothing_in_time_is_said():
 
 def test_problems_of_ones_own_and_without_a_penalty():
     base = problems(2)
-    found = sp.advise(sp.Problem(base.f, sp.problems.Zero()), budget=60.0)
+    found = sp.advise(sp.Problem(base.f, sp.problems.Zero()), models=NONE, budget=60.0)
     assert found.solver == "restarted FISTA"
     assert "other problems" in found.timing("scikit-learn").note
     assert externals(sp.lasso(base.f.A, base.f.b, 0.0), 1e-6)[0] == []
