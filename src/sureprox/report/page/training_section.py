@@ -5,6 +5,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from sureprox.base.words import plural
 from sureprox.evaluation.records import reading
 from sureprox.report.page.charts import Axis, Chart, Panel, Series, finite
 from sureprox.report.page.gather import Found, TrainingLog
@@ -49,9 +50,8 @@ def training_section(found: Found) -> Section:
             parts.append(_log(log, drawn))
             rows.append(_row(log))
     summary = table(HEADS, rows, "Training runs on record")
-    count = len(found.trainings)
     body = join([element("p", EXPLANATION), summary, element("div", *parts, class_="small-multiples")])
-    return Section("training", "Training", body, f"{count} run" + ("s" if count > 1 else ""), charts)
+    return Section("training", "Training", body, plural(len(found.trainings), "run"), charts)
 
 
 def chart(log: TrainingLog) -> Chart | None:
