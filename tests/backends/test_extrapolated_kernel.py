@@ -1,4 +1,4 @@
-"""extrapolated.cu against products with A, run on a CPU lane by lane (see emulate.h), and a certified solve built on it."""
+"""extrapolated.cu against products with A, on a CPU lane by lane (see emulate.h), and a certified solve built on it."""
 
 import pytest
 import torch
