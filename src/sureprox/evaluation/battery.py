@@ -1,6 +1,5 @@
 """The battery: how many iterations each optimizer needs on each kind of problem, instance by instance."""
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -18,6 +17,7 @@ from sureprox.evaluation.battery_kinds import KINDS, Kind
 from sureprox.evaluation.battery_records import LEVELS, KindRecord
 from sureprox.evaluation.contestants import Contestant, UnavailableError, classical, learned
 from sureprox.evaluation.datasets import Dataset, Instances, solved
+from sureprox.evaluation.experiment import Stopwatch
 from sureprox.evaluation.metrics import gap_scale, relative_gap
 from sureprox.guarantee import Certified
 from sureprox.optimizers import LearnedOptimizer, Optimizer
@@ -180,17 +180,13 @@ class Battery:
         with torch.no_grad():
             optimizer.step(problem, state)  # not timed: the first step may compile and allocate
             for _ in range(self.plan.repeats):
-                self._wait()
-                began = time.perf_counter()
+                watch = Stopwatch(self.device)
+                watch.start()
                 for _ in range(steps):
                     state = optimizer.step(problem, state)
-                self._wait()
-                times.append(time.perf_counter() - began)
+                watch.stop()
+                times.append(watch.seconds)
         return min(times)
-
-    def _wait(self) -> None:
-        if self.device.type == "cuda":
-            torch.cuda.synchronize(self.device)
 
 
 @torch.no_grad()

@@ -12,6 +12,7 @@ from sureprox.base.connection import connected
 from sureprox.base.errors import ConfigError, SureproxError
 from sureprox.base.files import locked, write_atomically
 from sureprox.base.machine import today
+from sureprox.base.words import require_whole
 from sureprox.training.api import check_fit
 from sureprox.training.config import Recipe
 from sureprox.training.jobs import Ending, Job, Outcome, failed
@@ -125,8 +126,8 @@ def _check(recipe: Recipe, space: Space, trials: int, seed: int, parallel: int |
     recipe_text(recipe)  # the best one has to be written
     check_space(space, recipe)
     for name, value, least in (("trials", trials, 1), ("seed", seed, 0), ("parallel", parallel, 1)):
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < least):
-            raise ConfigError(f"{name} is {value!r}; it must be a whole number >= {least}")
+        if value is not None:
+            require_whole(name, value, least, ConfigError)
     if backend not in BACKENDS:
         raise ConfigError(f"backend is {backend!r}; choose one of {', '.join(BACKENDS)}")
 

@@ -10,10 +10,11 @@ import numpy as np
 from torch import Tensor
 
 from sureprox.base.errors import InputError
+from sureprox.base.words import brief, no_file, suggested
 from sureprox.problems import Problem
 from sureprox.problems.operators import Operator, Sparse
 from sureprox.problems.operators.sparse import is_sparse
-from sureprox.sources.problem_files.asked import KEYS, SPARSE, TARGETS, Asked, LossName, check_names, suggested
+from sureprox.sources.problem_files.asked import KEYS, SPARSE, TARGETS, Asked, LossName, check_names
 from sureprox.sources.problem_files.assemble import assembled
 from sureprox.sources.problem_files.csv_files import read_csv
 from sureprox.sources.problem_files.limits import Array, numbers
@@ -80,8 +81,7 @@ def _read(files: Sequence[Path], loss: LossName, target: str | None) -> dict[str
     suffixes = [file.suffix.lower() for file in files]
     for file in files:
         if not os.path.isfile(file):  # not Path.is_file, which fails on names no file can have
-            what = "is a directory" if os.path.isdir(file) else "does not exist"
-            raise InputError(f"{file} {what}; give {SUFFIXES}")
+            raise InputError(f"{no_file(file)}; give {SUFFIXES}")
         if not os.access(file, os.R_OK):
             raise InputError(f"{file} cannot be read: permission denied")
     if target is not None and suffixes != [".csv"]:
@@ -107,8 +107,7 @@ def _read(files: Sequence[Path], loss: LossName, target: str | None) -> dict[str
         raise
     except Exception as error:  # damaged bytes make the readers of zip, zlib and numpy headers raise almost anything
         names = " or ".join(file.name for file in files)
-        what = " ".join(f"{type(error).__name__}: {error}".split())[:120]
-        raise InputError(f"{names} is damaged or not what its name says ({what})") from None
+        raise InputError(f"{names} is damaged or not what its name says ({brief(error)})") from None
     names = ", ".join(file.name for file in files) or "no file"
     raise InputError(f"cannot read problems from {names}; give {SUFFIXES}: A.npy b.npy")
 
