@@ -60,7 +60,7 @@ def judged(number: int, show: bool = False) -> tuple[list[Verdict], str]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            solution = sp.solve(batch.problem, **arguments, engine="plain" if options.plain else "kernels")
+            solution = sp.solve(batch.problem, **arguments, engine=options.engine)
     except sp.SureproxError as error:
         message = str(error)
         if show:
