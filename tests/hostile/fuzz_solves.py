@@ -104,7 +104,8 @@ def _judged(batch: Batch, exact: Exact, i: int, given: dict[str, Any], start: np
         faults.append(f"gap {gap:.3g}, {above:.3g} above the minimum")
     if given["certify"] is not False:
         coarse = 0.0 if batch.shift is None else exact.rounding(x, torch.finfo(batch.problem.dtype).eps)
-        faults += _guarantee(exact, x0, value, truth, found, i, exact.gap_rounding(x, DOUBLE) + slack + coarse)
+        if bool(torch.isfinite(batch.problem.objective(given.get("x0", batch.problem.start()))[i])):
+            faults += _guarantee(exact, x0, value, truth, found, i, exact.gap_rounding(x, DOUBLE) + slack + coarse)
     return Verdict(faults, status, truth.excess <= GOOD * promised or promised == 0, ratio)
 
 
