@@ -12,6 +12,7 @@ from sureprox.base.errors import InputError
 from sureprox.problems.operators.base import Operator
 
 FLOATS = (torch.float32, torch.float64)
+MOST_CLASSES = 2**20  # that labels alone may ask for, so that a number in the wrong place does not take all memory
 _trusted = WeakIdKeyDictionary()  # the version of each tensor at which it was found to be fine
 
 
@@ -32,10 +33,14 @@ def as_tensor(name: str, value: Any, like: Tensor | None = None) -> Tensor:
         raise InputError(
             f"{name} is a {kind} that torch cannot read as numbers; pass a torch tensor or a numpy array of floats"
         ) from error
-    if tensor.layout is not torch.strided:
-        raise InputError(f"{name} has layout {tensor.layout}; pass a dense tensor, for example {name}.to_dense()")
+    require_dense(name, tensor)
     require_float(name, tensor)
     return tensor
+
+
+def require_dense(name: str, tensor: Tensor) -> None:
+    if tensor.layout is not torch.strided:
+        raise InputError(f"{name} has layout {tensor.layout}; pass a dense tensor, for example {name}.to_dense()")
 
 
 def require_float(name: str, tensor: Tensor) -> None:
@@ -49,16 +54,19 @@ def numbers(name: str, value: Any, dtype: torch.dtype, device: torch.device | No
     """`value`, a number or any array of numbers, converted to this dtype and device."""
     require_unmasked(name, value)
     try:
-        return torch.as_tensor(value, dtype=dtype, device=device)
+        tensor = torch.as_tensor(value, dtype=dtype, device=device)
     except (TypeError, ValueError, RuntimeError) as error:
         raise InputError(
             f"{name} is a {type(value).__name__} that torch cannot read as numbers; pass a number or a tensor"
         ) from error
+    require_dense(name, tensor)
+    return tensor
 
 
 def real(name: str, value: Any) -> Tensor:
     """`value` as floats: a tensor of floats as it is, all else in float64."""
     tensor = value if isinstance(value, Tensor) else numbers(name, value, torch.float64)
+    require_dense(name, tensor)
     if tensor.is_complex():
         raise InputError(f"{name} has dtype {tensor.dtype}; pass real numbers")
     return tensor if tensor.is_floating_point() else tensor.double()
@@ -197,6 +205,8 @@ def classes(y: Any, count: int | None, A: Tensor | Operator) -> tuple[Tensor, in
         value = float(tensor.detach()[wrong][0])
         raise InputError(f"y holds {value:g}; labels of k classes must be 0, 1, ..., k - 1")
     highest = int(tensor.max())
+    if count is None and highest >= MOST_CLASSES:
+        raise InputError(f"y holds {highest}; number the classes 0, 1, ..., k - 1, or pass classes")
     if count is None:
         count = max(highest + 1, 2)
     if not isinstance(count, int) or isinstance(count, bool) or count < 2:

@@ -152,7 +152,7 @@ class Run:
             running = ~taken(self.done, rows)
             self._update(rows, problem, state, before, seen)
             del seen  # its gradient is as large as x
-            if not problem.has_duality_gap:
+            if self.polish is None and not rule.all_by_gap:
                 self._take_last(rows, state, rule, running)
             if self.polish is not None:
                 self._polish(self.polish, problem, rule, rows, state.k, running)
@@ -163,7 +163,7 @@ class Run:
                 return problem
 
     def _take_last(self, rows: Tensor, state: State, rule: StoppingRule, running: Tensor) -> None:
-        """Where only KKT residuals say what is solved, the last point of restarted FISTA may be the answer too.
+        """Where KKT residuals have a say in what is solved, the last point of restarted FISTA may be the answer too.
 
         A guaranteed method keeps the point with the lowest F, and values of F have half the digits of residuals.
         """
