@@ -1,5 +1,6 @@
 """What every estimator does with its problem: solve, polish, certify, and warn where that did not succeed."""
 
+import sys
 import warnings
 from dataclasses import dataclass
 from typing import Any
@@ -95,9 +96,17 @@ def fitted(
             f"{failed} of {problem.batch} problems did not reach tol={tol:g} in {max_iter} iterations; "
             "raise max_iter or tol, or scale the features",
             ConvergenceWarning,
-            stacklevel=4,
+            stacklevel=_outside(),
         )
     return Fitted(x, seen, iterations)
+
+
+def _outside() -> int:
+    """The `stacklevel` of the first caller that is no estimator."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals["__name__"].startswith(__package__):
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 def _solved(problem: Problem, optimizer: Any, x: Tensor, **options: Any) -> Solution:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from sureprox.base.errors import InputError
 from sureprox.problems import Problem, WeightedLeastSquares, Zero
+from sureprox.problems.smooth import LinearModel
 from sureprox.sklearn import linear
 from sureprox.sklearn.engine import Fitted
 from sureprox.sklearn.linear import Design
@@ -69,11 +70,11 @@ class FoldErrors:
         """(R, F, K)."""
         F, (R, K) = len(self.folds), alphas.shape
         A, b, weights = shared_rows(self.made.A, self.targets, self.folds.train, self.centre)
-        m, n = A.shape
-        room = max(F, ROOM[alphas.device.type] // (8 * VECTORS * (n + m)))
-        block = max(1, min(K if R == 1 else BLOCK, room // F))
         inside = self.centre and A is self.made.A  # triangular factors are centred already
-        step = step_size(Problem(WeightedLeastSquares(A, b[:1].expand(F, m), weights, inside), Zero()), self.engine)
+        whole = WeightedLeastSquares(A, b[:1].expand(F, -1), weights, inside)
+        step = step_size(Problem(whole, Zero()), self.engine)
+        room = room_for(whole)
+        block = max(1, min(K if R == 1 else BLOCK, room // F))
         errors = alphas.new_empty(R, F, K)
         for some in parts(R, max(1, room // (F * block))):
             r = len(alphas[some])
@@ -109,6 +110,11 @@ class FoldErrors:
         if self.centre:
             residual = residual - (train.unsqueeze(1) * residual).sum(3, keepdim=True)
         return (test.unsqueeze(1) * residual.square()).sum(3).flatten(0, 1)
+
+
+def room_for(f: LinearModel) -> int:
+    """How many instances like those of f are solved together."""
+    return max(1, ROOM[f.like.device.type] // (8 * VECTORS * (f.n + f.m)))
 
 
 def parts(count: int, size: int) -> Iterator[slice]:

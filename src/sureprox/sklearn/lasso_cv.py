@@ -7,15 +7,13 @@ from typing import Any, Self
 import numpy as np
 import torch
 from sklearn.model_selection import check_cv
-from torch import Tensor
 
-from sureprox.base.errors import InputError
 from sureprox.sklearn import linear
 from sureprox.sklearn.base import Certified, LinearPrediction, parameters
 from sureprox.sklearn.elastic_net import ElasticNet, check_precompute
 from sureprox.sklearn.engine import Array, array, checked, chosen_device, fitted, number, tensor
 from sureprox.sklearn.folds import FoldErrors, folds_of
-from sureprox.sklearn.linear import Design
+from sureprox.sklearn.paths import alpha_grid
 
 FINAL = ("fit_intercept", "positive", "max_iter", "tol", "optimizer", "device", "engine")  # of the last fit
 
@@ -70,7 +68,20 @@ class ElasticNetCV(LinearPrediction, Certified):
             weights = linear.scaled_weights(tensor(given, device))
         made = linear.design(X, weights, self.fit_intercept, device)
         alone = y.ndim == 1 or bool(self.alpha_per_target)
-        grids = [self._grid(made, targets, weights, ratio, alone) for ratio in ratios]
+        grids = [
+            alpha_grid(
+                made,
+                targets,
+                weights,
+                ratio,
+                self.alphas,
+                self.eps,
+                positive=self.positive,
+                centre=self.fit_intercept,
+                alone=alone,
+            )
+            for ratio in ratios
+        ]
         folds = folds_of(check_cv(self.cv).split(X, y, groups), weights)
         solved = partial(self._compared, fitted)
         errors = [
@@ -106,31 +117,6 @@ class ElasticNetCV(LinearPrediction, Certified):
 
     def _compared(self, solve: Any, problem: Any, **options: Any) -> Any:
         return solve(problem, self.optimizer, self.path_tol, self.max_iter, engine=self.engine, **options)
-
-    def _grid(self, made: Design, targets: Tensor, weights: Tensor, ratio: float, alone: bool) -> Tensor:
-        """The alphas (targets, n_alphas), largest first; all the same unless they are `alone`."""
-        R = targets.shape[1]
-        if not isinstance(self.alphas, int | np.integer):
-            alphas: Array = np.sort(np.asarray(self.alphas, dtype=np.float64).ravel())[::-1].copy()
-            if not len(alphas) or not np.isfinite(alphas).all() or alphas[-1] < 0:
-                raise InputError("alphas must be a whole number >= 1, or numbers that are finite and >= 0")
-            return tensor(alphas, targets.device).expand(R, -1)
-        if self.alphas < 1 or not 0 < number("eps", self.eps) < 1:
-            raise InputError(f"alphas is {self.alphas} and eps {self.eps}; need alphas >= 1 and 0 < eps < 1")
-        if ratio == 0:
-            raise InputError("l1_ratio is 0: no alpha makes coef_ zero, so that a path needs alphas=[...]")
-        centred = targets - linear.average(targets, weights) if self.fit_intercept else targets
-        slopes = made.map.adjoint((weights.unsqueeze(1) * centred).mT.contiguous()) * made.scale
-        total = weights.sum()
-        largest = (slopes if self.positive else slopes.abs()).amax(1).clamp(min=0) / total / ratio
-        if not alone:
-            largest = largest.amax().expand(R)
-        tiny = float(np.finfo(np.float64).resolution)
-        size = targets.abs().amax(0) * (made.scale.amax() / total.sqrt()).clamp(max=torch.finfo(torch.float64).max)
-        steps = np.geomspace(1, self.eps, self.alphas)
-        grid = largest.unsqueeze(1) * tensor(steps, targets.device)
-        # rounding, or nothing at all
-        return torch.where((largest <= tiny * size).unsqueeze(1), torch.full_like(grid, tiny), grid)
 
 
 @parameters

@@ -1,6 +1,6 @@
 """`LogisticRegression`: two classes or more, with an L1, L2, elastic net or no penalty."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -66,6 +66,9 @@ class Classes:
                 intercepts = intercepts - intercepts.mean(1, keepdim=True)
         return coef, intercepts
 
+    def select(self, index: Tensor) -> "Classes":
+        return replace(self, labels=self.labels[index], weights=self.weights[index])
+
     def variables(self, coef: Tensor, intercepts: Tensor) -> Tensor:
         """x of the coefficients (blocks, n) of one instance."""
         return self.made.variables(coef, intercepts).reshape(1, -1)
@@ -105,9 +108,9 @@ class LogisticRegression(ClassifierMixin, Certified):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64)
         checked(self.max_iter, self.tol, least=0)
-        C = _inverse("C", self.C)
+        C = inverse_strength("C", self.C)
         ratio = number("l1_ratio", self.l1_ratio, most=1)
-        given = _weights(sample_weight, X)
+        given = row_weights(sample_weight, X)
         self._fit_checked(X, self._labels(y), given, C, ratio)
         return self
 
@@ -199,14 +202,15 @@ class LogisticRegression(ClassifierMixin, Certified):
         return tags
 
 
-def _inverse(name: str, C: Any) -> float:
+def inverse_strength(name: str, C: Any) -> float:
     """A number > 0, which may be infinite."""
     if isinstance(C, bool) or not isinstance(C, int | float | np.number) or not C > 0:
         raise InputError(f"{name} is {C!r}; it must be a number > 0, or infinity for no penalty")
     return float(C)
 
 
-def _weights(sample_weight: Any, X: Any) -> Array:
+def row_weights(sample_weight: Any, X: Any) -> Array:
+    """Sample weights, checked: ones if there are none."""
     weights: Array = _check_sample_weight(sample_weight, X, dtype=np.float64, copy=True)
     linear.positive_weights(torch.from_numpy(weights))
     return weights
