@@ -48,10 +48,8 @@ class AuditedState(GuaranteedState):
         )
 
     @property
-    def last(self) -> Vectors:
-        """The last point of the method that has the turn."""
-        x = torch.where((self.turn == OPTIMIZER).unsqueeze(1), self.inner.x, self.successor.x[:, 0])
-        return torch.where((self.turn == FISTA).unsqueeze(1), self.fista.x[:, 0], x)
+    def last(self) -> Vectors | None:
+        return self.successor.x[:, 0] if self.bound else None
 
 
 class Audited(Optimizer[AuditedState]):
@@ -163,7 +161,7 @@ class Audited(Optimizer[AuditedState]):
     def _audited(self, problem: Problem, state: AuditedState) -> AuditedState:
         """The next turn is FISTA's where the last point of who had this one does not prove what is asked for."""
         stack = Stacked(problem, 1, self.operations)
-        x = state.last.unsqueeze(1)
+        x = torch.where((state.turn == OPTIMIZER).unsqueeze(1), state.inner.x, state.successor.x[:, 0]).unsqueeze(1)
         z, g = stack.look(x)
         point, L = Points(x, z), 1 / state.step_size
         best = best_of(
