@@ -49,7 +49,8 @@ class Solution:
 
     What is not converged is the lowest point seen, whoever found it; its gap is the smallest that was proved for it.
 
-    `engine`: what took the steps, "plain", "kernels" or "compiled".
+    `engine`: what took the steps, "plain", "kernels" or "compiled". `guarantee`: what stood beside the optimizer,
+    "tracks", "audit", "cheap" or "none".
 
     `screening`: what `inactive` and `support_certified` are computed from, when one of them is first read. It holds the
     problem until then; without it nothing is proved.
@@ -70,6 +71,7 @@ class Solution:
     rejected: Tensor
     refined: Tensor
     engine: str = "plain"
+    guarantee: str = "none"
     screening: Screening | None = field(default=None, repr=False, compare=False)
 
     @property

@@ -62,7 +62,7 @@ def _loaded(stem: Path, stamp: tuple[int, ...], device: torch.device) -> Optimiz
 
 
 def prepare(
-    problem: Problem, optimizer: Optimizer[Any] | str | None = None, certify: bool | str = True, engine: str = "auto"
+    problem: Problem, optimizer: Optimizer[Any] | str | None = None, certify: bool | str = "auto", engine: str = "auto"
 ) -> str:
     """Build the kernels that `solve` takes for problems like this one, and wait for them; says which engine that is."""
     require_problem(problem)
@@ -99,7 +99,7 @@ def solve(
     x0: Any = None,
     max_iter: int = MAX_ITER,
     tol: float = 1e-6,
-    certify: bool | str = True,
+    certify: bool | str = "auto",
     record: tuple[str, ...] = (),
     *,
     generator: torch.Generator | None = None,
@@ -176,7 +176,7 @@ def solve(
         rule = StoppingRule(problem, start if given else None, tol, floor, chosen.operations, by_gap)
         wanted = certify is not False if polish is None else polish
         ends = wanted and not record and not differentiable and can_polish(chosen.form)
-        points = 3 if certify is True else 1  # in an iteration, two products with A for each
+        points = 3 if chosen.certify is True else 1  # in an iteration, two products with A for each
         polishing = Polish(problem, 2 * points) if ends else None
         run = Run(
             problem, stepping, start, rule.start, int(max_iter), rule, tuple(record), polishing, chosen.operations
@@ -186,14 +186,14 @@ def solve(
             everyone = torch.arange(problem.batch)
             run.take(everyone, followed_path(problem), rule, ~run.done, Track.PATH)
         run.finish(generator, step_size, every, callback, state)
-    solution = run.solution(chosen.engine)
+    solution = run.solution(chosen.engine, chosen.guarantee)
     if bool(run.stalled.any()):
         finer = plan(rule.problem, optimizer, certify, engine, differentiable)
         threads = few_threads(finer.form, rule.problem.batch, finer.operations, optimizer)
         with torch.set_grad_enabled(differentiable), threads, finer.stepping() as stepping:
             more = run.in_float64(stepping, finer.operations)
             more.finish(generator, more.step_size, every, callback)
-        solution = solution.finished_by(more.solution(finer.engine), run.stalled)
+        solution = solution.finished_by(more.solution(finer.engine, finer.guarantee), run.stalled)
     by_data = differentiable and (problem.requires_grad or start.requires_grad)
     solution = replace(solution, screening=Screening(problem, solution.x, solution.gap))
     return differentiated(solution, rule, start) if by_data else solution
