@@ -9,7 +9,15 @@ from typing import Any
 
 from sureprox._loading import loading
 from sureprox._version import __version__
-from sureprox.base.errors import ConfigError, DataError, InputError, SureproxError, TrainingError, WeightsError
+from sureprox.base.errors import (
+    ConfigError,
+    ConvergenceWarning,
+    DataError,
+    InputError,
+    SureproxError,
+    TrainingError,
+    WeightsError,
+)
 
 with loading():
     from sureprox import losses, operators, optimizers, penalties, problems
@@ -24,14 +32,16 @@ with loading():
         logistic,
         nonnegative,
     )
-    from sureprox.solve.denoising import Denoised, tv_denoise
-    from sureprox.solve.paths import Path, path
+    from sureprox.solve.announced import path, solve, tv_denoise
+    from sureprox.solve.denoising import Denoised
+    from sureprox.solve.paths import Path
     from sureprox.solve.reference import Reference, reference
-    from sureprox.solve.solve import Progress, Solution, Status, iterate, prepare, solve
+    from sureprox.solve.solve import Progress, Solution, Status, iterate, prepare
     from sureprox.training import train
 
 __all__ = [
     "ConfigError",
+    "ConvergenceWarning",
     "DataError",
     "Denoised",
     "InputError",

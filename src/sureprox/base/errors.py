@@ -47,3 +47,7 @@ class TrainingError(SureproxError, RuntimeError):
 
 class DataError(SureproxError, RuntimeError):
     """A data set that is missing, damaged or cannot be downloaded."""
+
+
+class ConvergenceWarning(UserWarning):
+    """A solve ended before every problem had converged. `warnings.filterwarnings` can ignore it or make it an error."""

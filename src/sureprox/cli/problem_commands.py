@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from sureprox.base.defaults import MAX_ITER
 from sureprox.cli.form_options import (
     Classes,
     Delta,
@@ -60,7 +61,7 @@ def solve(
         ),
     ] = None,
     tol: Tol = 1e-6,
-    max_iter: Annotated[int, typer.Option(help="Most iterations of each problem.")] = 10_000,
+    max_iter: Annotated[int, typer.Option(help="Most iterations of each problem.")] = MAX_ITER,
     certify: Annotated[
         bool, typer.Option("--certify/--no-certify", help="FISTA's rate guaranteed beside the optimizer, or not.")
     ] = True,

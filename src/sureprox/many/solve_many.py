@@ -11,6 +11,7 @@ import torch
 
 from sureprox.base.cluster import map_on
 from sureprox.base.connection import cores
+from sureprox.base.defaults import MAX_ITER
 from sureprox.base.errors import InputError
 from sureprox.many.facts import described, understood
 from sureprox.many.memory import free_memory
@@ -59,7 +60,7 @@ def solve_many(
     cluster: Any = None,
     chunk: int | None = None,
     memory: int | None = None,
-    max_iter: int = 1000,
+    max_iter: int = MAX_ITER,
     tol: float = 1e-6,
     certify: bool | str = True,
     check_every: int = 10,

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from sureprox.base.defaults import MAX_ITER
 from sureprox.base.errors import InputError
 from sureprox.guarantee import Track
 from sureprox.kernels.runtime.sharing import few_threads
@@ -31,7 +32,6 @@ from sureprox.support.screening import Screening
 
 __all__ = ["Progress", "Solution", "Status", "default_optimizer", "iterate", "prepare", "solve"]
 
-MAX_ITER = 1000
 LARGEST = 2**63 - 1  # iterations that can be counted
 LOADED = 64  # optimizers by name or path that are kept in memory
 
@@ -195,7 +195,7 @@ def solve(
             more.finish(generator, more.step_size, every, callback)
         solution = solution.finished_by(more.solution(finer.engine), run.stalled)
     by_data = differentiable and (problem.requires_grad or start.requires_grad)
-    solution = replace(solution, screening=Screening(problem, solution.x, solution.gap))
+    solution = replace(solution, screening=Screening(problem, solution.x, solution.gap), grid=problem.grid)
     return differentiated(solution, rule, start) if by_data else solution
 
 
