@@ -100,9 +100,9 @@ def require_writable(targets: Sequence[Path | None], sources: Sequence[Path] = (
         raise InputError(f"{given[0]} is given for two results; choose different names")
 
 
-def loaded(files: Sequence[Path], target: str | None, asked: dict[str, Any]) -> Loaded:
-    """The problems of these files, understood as `asked` (see `Asked`)."""
-    return read_problem(files, target=target, **asked)
+def loaded(files: Sequence[Path], table: dict[str, Any], asked: dict[str, Any]) -> Loaded:
+    """The problems of these files, understood as `asked` (see `Asked`), and as `table` says if they are one."""
+    return read_problem(files, **table, **asked)
 
 
 def asked_for(

@@ -14,6 +14,8 @@ from sureprox.cli.form_options import (
     Engine,
     Files,
     GroupsFile,
+    Index,
+    Intercept,
     Json,
     Kind,
     Lam,
@@ -22,6 +24,7 @@ from sureprox.cli.form_options import (
     LossOption,
     OnlyNonNegative,
     Smoothing,
+    Standardize,
     Target,
     Tol,
     WeightL1,
@@ -52,6 +55,9 @@ def solve(
     nonnegative: OnlyNonNegative = False,
     groups: GroupsFile = None,
     target: Target = None,
+    index: Index = None,
+    intercept: Intercept = False,
+    standardize: Standardize = False,
     optimizer: Annotated[
         str | None,
         typer.Option(
@@ -76,7 +82,7 @@ def solve(
     out: Annotated[
         Path | None, typer.Option(metavar="FILE.npz", help="Where the solutions go; solutions.npz by default.")
     ] = None,
-    csv: Annotated[Path | None, typer.Option(metavar="FILE.csv", help="A line for each problem, too.")] = None,
+    csv: Annotated[Path | None, typer.Option(metavar="FILE.csv", help="A line for each problem, too; with the coefficients of a table.")] = None,
     shards: Annotated[
         Path | None,
         typer.Option(
@@ -126,16 +132,17 @@ def solve(
         groups=groups,
         dtype=dtype,
     )
+    table = {"target": target, "index": index, "intercept": intercept, "standardize": standardize}
     if shards is None:
         if dask or scheduler or chunk:
             raise InputError("--dask, --scheduler and --chunk go with --shards DIR; give it too")
         solutions = out or Path("solutions.npz")
         choices.require_writable([solutions, csv], files)
-        loaded = choices.loaded(files, target, asked)
+        loaded = choices.loaded(files, table, asked)
         run(loaded, request, solutions, csv, as_json=json)
         return
-    if out or csv or target:
-        raise InputError("--out, --csv and --target do not go with --shards; leave them out")
+    if out or csv or any(table.values()):
+        raise InputError("--out, --csv, --target and what else is for tables do not go with --shards; leave them out")
     if dask and scheduler:
         raise InputError("--dask and --scheduler are given; choose one")
     from sureprox.cli.solve_many import run as run_many
@@ -166,6 +173,9 @@ def advise(
     nonnegative: OnlyNonNegative = False,
     groups: GroupsFile = None,
     target: Target = None,
+    index: Index = None,
+    intercept: Intercept = False,
+    standardize: Standardize = False,
     tol: Tol = 1e-6,
     budget: Annotated[float, typer.Option(metavar="SECONDS", help="Time for all measurements together.")] = 20.0,
     sample: Annotated[int, typer.Option(help="Most problems that are solved to measure.")] = 1024,
@@ -206,7 +216,8 @@ def advise(
         groups=groups,
         dtype=dtype,
     )
-    loaded = choices.loaded(files, target, asked)
+    table = {"target": target, "index": index, "intercept": intercept, "standardize": standardize}
+    loaded = choices.loaded(files, table, asked)
     run(loaded, where, tol=tol, budget=budget, sample=sample, models=model, engine=engine, as_json=json)
 
 

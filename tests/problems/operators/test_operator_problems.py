@@ -10,7 +10,7 @@ from operator_cases import CASES, made
 
 import sureprox as sp
 from helpers import F64, lam_max, normal
-from sureprox.advice.external import externals
+from sureprox.advice.peers import externals
 from sureprox.advice.features import has_features
 from sureprox.many.labels import problem_digest
 from sureprox.many.memory import memory_needed
