@@ -1,7 +1,8 @@
-"""Tables: which columns are features, targets and an index, in every format; intercept and scaling against scikit-learn."""
+"""Tables: which columns are features, targets and an index; intercept and scaling against scikit-learn."""
 
 import csv
 import gzip
+import io
 import itertools
 
 import numpy as np
@@ -32,10 +33,11 @@ def table(tmp_path):
         if first is not None:
             heading, rows = [first[0], *heading], [[str(one), *row] for one, row in zip(first[1], rows, strict=True)]
         path = tmp_path / name
-        opened = gzip.open(path, "wt", newline="") if name.endswith(".gz") else path.open("w", newline="")
-        with opened as file:
-            writer = csv.writer(file, delimiter="\t" if ".tsv" in name else ",")
-            writer.writerows([heading, *rows] if header else rows)
+        text = io.StringIO()
+        writer = csv.writer(text, delimiter="\t" if ".tsv" in name else ",")
+        writer.writerows([heading, *rows] if header else rows)
+        content = text.getvalue().encode()
+        path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
         return path
 
     return write
@@ -116,7 +118,9 @@ def test_targets_that_are_not_there(table):
 def test_intercept_and_scaling_are_those_of_scikit_learn(table):
     """alpha of scikit-learn is lam / rows; both targets with both lam."""
     lams = (0.5, 2.0, 8.0)
-    loaded = read(table(columns=(PRICE, RENT), names=("price", "rent")), "price,rent", lam=lams, intercept=True, standardize=True)
+    loaded = read(
+        table(columns=(PRICE, RENT), names=("price", "rent")), "price,rent", lam=lams, intercept=True, standardize=True
+    )
     assert loaded.problem.grid == (2, 3)
     solution = sp.solve(loaded.problem, tol=1e-12)
     x, level = loaded.columns.restored(solution.x.numpy())
@@ -163,7 +167,9 @@ def test_bounds_and_groups_leave_the_intercept_free(table):
     assert read(path, "shifted", **grouped).problem.n == 4
     refused(lambda: read(path, "shifted", loss="huber", **grouped), "groups for least squares alone")
     constant = table(columns=(np.ones(M),), names=("one",))
-    refused(lambda: read(constant, "one", loss="logistic", lam=None, lam_ratio=0.5, intercept=True), "labels of one class")
+    refused(
+        lambda: read(constant, "one", loss="logistic", lam=None, lam_ratio=0.5, intercept=True), "labels of one class"
+    )
     refused(lambda: read(constant, "one", loss="softmax", intercept=True), "does not go with softmax")
 
 

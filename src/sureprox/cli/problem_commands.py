@@ -34,10 +34,9 @@ from sureprox.cli.form_options import (
 
 def complete_optimizer(incomplete: str) -> list[str]:
     """For shell completion."""
-    from sureprox.cli.choices import CLASSICAL
-    from sureprox.optimizers import pretrained
+    from sureprox.base.names import NAMED, pretrained_names
 
-    return [name for name in (*CLASSICAL, *pretrained()) if name.startswith(incomplete)]
+    return [name for name in (*NAMED, *pretrained_names()) if name.startswith(incomplete)]
 
 
 def solve(
@@ -62,7 +61,7 @@ def solve(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Pretrained name, path of a model, fista-restart, fista or ista.",
+            help="sure, fista-restart, fista, ista, a pretrained name (sureprox models), or the path of a model.",
             autocompletion=complete_optimizer,
         ),
     ] = None,
@@ -82,7 +81,10 @@ def solve(
     out: Annotated[
         Path | None, typer.Option(metavar="FILE.npz", help="Where the solutions go; solutions.npz by default.")
     ] = None,
-    csv: Annotated[Path | None, typer.Option(metavar="FILE.csv", help="A line for each problem, too; with the coefficients of a table.")] = None,
+    csv: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.csv", help="A line for each problem, too; with the coefficients of a table."),
+    ] = None,
     shards: Annotated[
         Path | None,
         typer.Option(
@@ -141,8 +143,9 @@ def solve(
         loaded = choices.loaded(files, table, asked)
         run(loaded, request, solutions, csv, as_json=json)
         return
-    if out or csv or any(table.values()):
-        raise InputError("--out, --csv, --target and what else is for tables do not go with --shards; leave them out")
+    for option, value in {"out": out, "csv": csv, **table}.items():
+        if value:
+            raise InputError(f"--{option} does not go with --shards; leave it out")
     if dask and scheduler:
         raise InputError("--dask and --scheduler are given; choose one")
     from sureprox.cli.solve_many import run as run_many

@@ -18,12 +18,12 @@ from torch import Tensor
 
 from sureprox.base.errors import InputError
 from sureprox.base.files import write_atomically
-from sureprox.cli.choices import chosen_optimizer, name_of
+from sureprox.cli.choices import name_of
 from sureprox.cli.coefficients import Coefficients
 from sureprox.cli.tables import Description, PlainConsole, counted, new_table, table_console
 from sureprox.problems import Problem
 from sureprox.problems.forms import Shape, lam_of, shape_of
-from sureprox.solve.solve import Progress, Solution, solve
+from sureprox.solve.solve import Progress, Solution, require_known, solve
 from sureprox.sources.problem_files import Loaded
 
 QUANTILES = {"min": 0.0, "median": 0.5, "q90": 0.9, "max": 1.0}
@@ -51,7 +51,8 @@ class Request:
 
 def run(loaded: Loaded, request: Request, out: Path, table: Path | None, *, as_json: bool) -> None:
     """Solve, write the results, show them; ends with exit code 1 if a problem is not solved."""
-    optimizer = chosen_optimizer(request.optimizer, request.device)
+    if request.optimizer is not None:
+        require_known(request.optimizer)
     problem = loaded.problem.to(device=request.device)
     x0 = None if loaded.x0 is None else loaded.x0.to(request.device)
     console = PlainConsole(stderr=True)
@@ -67,7 +68,9 @@ def run(loaded: Loaded, request: Request, out: Path, table: Path | None, *, as_j
         try:
             limits = (request.max_iter, request.tol, request.certify)
             polish = None if request.polish else False
-            solution = solve(problem, optimizer, x0, *limits, callback=heard, polish=polish, engine=request.engine)
+            solution = solve(
+                problem, request.optimizer, x0, *limits, callback=heard, polish=polish, engine=request.engine
+            )
         except RuntimeError as error:
             if "memory" not in str(error):
                 raise

@@ -10,8 +10,8 @@ from operator_cases import CASES, made
 
 import sureprox as sp
 from helpers import F64, lam_max, normal
-from sureprox.advice.peers import externals
 from sureprox.advice.features import has_features
+from sureprox.advice.peers import externals
 from sureprox.many.labels import problem_digest
 from sureprox.many.memory import memory_needed
 from sureprox.problems import L1, LeastSquares, Logistic, Problem, WeightedL1, WeightedLeastSquares

@@ -1,6 +1,6 @@
-"""Problems from files: `.npz`, `.npy` pairs, `.mat`, tables (CSV, TSV, Parquet); `.zarr` arrays. Nothing in a file is executed.
+"""Problems from files: `.npz`, `.npy` pairs, `.mat`, tables (CSV, TSV, Parquet); `.zarr` arrays.
 
-What a file declares is compared with the bytes it has before memory is taken for it, and whatever is wrong with it is
+Nothing in a file is executed. What a file declares is compared with the bytes it has before memory is taken for it, and whatever is wrong with it is
 an `InputError` of one line.
 """
 

@@ -35,7 +35,10 @@ class Assembled:
 
 
 def assembled(arrays: Mapping[str, Any], asked: Asked, source: str, *, intercept: bool = False) -> Assembled:
-    """`arrays`: A, an array or an operator, and others by their keys; `intercept`: the last coordinate is not penalised."""
+    """`arrays`: A, an array or an operator, and others by their keys.
+
+    `intercept`: the last coordinate is not penalised.
+    """
     loss, target = _decided(arrays, asked, source)
     try:
         return _assembled(arrays, asked, loss, target, intercept)
@@ -60,9 +63,7 @@ def _decided(arrays: Mapping[str, Any], asked: Asked, source: str) -> tuple[Loss
     return loss, held[0]
 
 
-def _assembled(
-    arrays: Mapping[str, Any], asked: Asked, loss: LossName, target: str, intercept: bool
-) -> Assembled:
+def _assembled(arrays: Mapping[str, Any], asked: Asked, loss: LossName, target: str, intercept: bool) -> Assembled:
     A = arrays["A"]
     matrix: Tensor | Operator
     if isinstance(A, Operator):
@@ -222,14 +223,14 @@ def _repeated(f: LinearModel, *sizes: Tensor) -> LinearModel:
 
 
 def _for_each_target(f: M, asked: Asked) -> tuple[M, Asked, tuple[int, int] | None]:
-    """One A, R right-hand sides and K values of lam, K != R: all R x K problems, each right-hand side K times in a row."""
+    """One A, R right-hand sides and K values of lam, K != R: all R x K problems, K for each right-hand side."""
     R = f.shape[0]
     name = next((name for name in ("lam_ratio", "lam", "l1") if getattr(asked, name) is not None), None)
     given = None if name is None else values(name, getattr(asked, name))
     if name is None or given is None or given.ndim != 1 or len(given) in (1, R) or R == 1 or not f.map.shared:
         return f, asked, None
     index = torch.arange(R).repeat_interleave(len(given))
-    return f.select(index), replace(asked, **{name: np.tile(given.numpy(), R)}), (R, len(given))
+    return f.select(index), replace(asked, **dict[str, Any]({name: np.tile(given.numpy(), R)})), (R, len(given))
 
 
 def _share_of_largest(unweighted: Problem, given: Any, at: Tensor | None) -> Tensor:

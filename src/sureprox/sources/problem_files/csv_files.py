@@ -1,4 +1,4 @@
-"""Tables as text: a row for each equation or sample, a column for each feature and target. `.csv`, `.tsv`, and `.gz`."""
+"""Tables as text: a row for each equation or sample, a column for each feature and target."""
 
 import csv
 import gzip

@@ -20,7 +20,9 @@ def read_parquet(path: Path) -> Table:
         check_expansion(path.name, path.stat().st_size, about.num_rows * about.num_columns * 8)
         content = file.read()
     if content.num_columns < 2 or content.num_rows == 0:
-        raise InputError(f"{path.name} has {content.num_columns} columns and {content.num_rows} rows; it needs two columns")
+        raise InputError(
+            f"{path.name} has {content.num_columns} columns and {content.num_rows} rows; it needs two columns"
+        )
     names = [str(name) for name in content.column_names]
     columns, labelled = [], False
     for j, name in enumerate(names):

@@ -11,10 +11,11 @@ import numpy as np
 from torch import Tensor
 
 from sureprox.base.errors import InputError
+from sureprox.base.names import suggested
 from sureprox.problems import Problem
 from sureprox.problems.operators import Operator, Sparse
 from sureprox.problems.operators.sparse import is_sparse
-from sureprox.sources.problem_files.asked import KEYS, SPARSE, TARGETS, Asked, LossName, check_names, suggested
+from sureprox.sources.problem_files.asked import KEYS, SPARSE, TARGETS, Asked, LossName, check_names
 from sureprox.sources.problem_files.assemble import Assembled, assembled
 from sureprox.sources.problem_files.limits import Array, numbers
 from sureprox.sources.problem_files.matlab_files import read_mat
@@ -73,7 +74,12 @@ def read_problem(
             )
         found = assembled(arrays, asked, source, intercept=intercept and not centred)
         return replace(_found(found, source), columns=columns)
-    given = {"target": target is not None, "index": index is not None, "intercept": intercept, "standardize": standardize}
+    given = {
+        "target": target is not None,
+        "index": index is not None,
+        "intercept": intercept,
+        "standardize": standardize,
+    }
     for name, is_given in given.items():
         if is_given:
             raise InputError(f"--{name} goes with a table (.csv, .tsv or .parquet); leave it out")

@@ -43,7 +43,7 @@ class Columns:
         n = len(self.features)
         scale = np.ones(n) if self.scale is None else self.scale
         x = z[:, :n] / scale
-        if not self.intercept:
+        if self.mean is None:
             return x, np.zeros(len(x))
         level = z[:, n] if self.level is None else np.repeat(self.level, len(x) // len(self.level))
         return x, level - x @ self.mean
@@ -96,7 +96,7 @@ def _scale(A: Array) -> Array:
 
 
 def _index(path: Path, table: Table, wanted: str | None) -> int | None:
-    """The column to leave out: the one asked for, one of text, or one named like an index with distinct whole numbers."""
+    """The column to leave out: the one asked for, one of text, or distinct whole numbers under the name of one."""
     if wanted == "none":
         if table.labelled:
             raise InputError(f"{path.name}: the first column holds text, so it can only be an index; leave out --index")
@@ -122,7 +122,9 @@ def _targets(path: Path, target: str | None, names: list[str], table: Table, ind
     whole = table.names.count(target) == 1  # a name may hold a comma
     chosen = _places(path, [target] if whole else target.split(","), table.names, width)
     if index in chosen:
-        raise InputError(f"{path.name}: column {names[chosen[0]]!r} is the index; choose another target, or --index none")
+        raise InputError(
+            f"{path.name}: column {names[chosen[0]]!r} is the index; choose another target, or --index none"
+        )
     return list(dict.fromkeys(chosen))
 
 
