@@ -72,7 +72,7 @@ def test_what_looks_at_the_status_itself_is_silent():
     many = solve_many(HARD, max_iter=1)
     assert sum(len(part) for part in many) == 3
     assert not many.all_converged
-    sp.reference(HARD, sweep=20)
+    sp.reference(sp.lasso(A, b, 1.0), sweep=10)
 
 
 def test_python_and_the_command_line_iterate_equally_long():

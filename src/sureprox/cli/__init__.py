@@ -3,9 +3,10 @@
 import sys
 from typing import Any
 
+from sureprox._loading import INTERRUPTED, TOLD
+from sureprox._version import __version__
 from sureprox.base.errors import InputError, SureproxError
 
-INTERRUPTED = 130  # what shells report for a command ended by Ctrl-C
 EXTRAS = {
     "typer": "cli",
     "rich": "cli",
@@ -19,6 +20,9 @@ EXTRAS = {
 
 def main() -> None:
     """Run the command line; whatever is wrong with the input is one line on stderr and exit code 2."""
+    if sys.argv[1:] == ["--version"]:
+        print(f"sureprox {__version__}")
+        raise SystemExit(0)
     try:
         code = _run(sys.argv[1:] or ["--help"])
     except SureproxError as error:
@@ -30,6 +34,7 @@ def main() -> None:
             raise
         _fail("out of memory; give fewer or smaller problems at a time")
     except KeyboardInterrupt:
+        print(TOLD, file=sys.stderr)
         raise SystemExit(INTERRUPTED) from None
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
@@ -50,9 +55,13 @@ def _run(arguments: list[str]) -> int:
     try:
         return app(arguments, prog_name="sureprox", standalone_mode=False) or 0
     except typer.Abort:
-        return INTERRUPTED
+        raise KeyboardInterrupt from None
     except usage_error as error:  # an unknown command or option, or a value that it refuses
-        raise InputError(f"{error.format_message().rstrip('.')}; try: sureprox --help") from None
+        command = "sureprox" if error.ctx is None else error.ctx.command_path
+        said = error.format_message().strip().rstrip(".").replace(". Did you", "; did you")
+        if not said:  # a group without a command: its help has been shown
+            return 0
+        raise InputError(f"{said}{' Try:' if said.endswith('?') else '; try:'} {command} --help") from None
 
 
 def _out_of_memory(error: Exception) -> bool:

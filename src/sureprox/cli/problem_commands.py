@@ -103,12 +103,18 @@ def solve(
 ) -> None:
     """Solve the problems of a file, each with a certificate.
 
-    With --shards, an interrupted run goes on when the same command is given again.
+    A table needs the weight of the penalty and, unless it is the last
+    column, the target:
+
+    sureprox solve houses.csv --target price --lam-ratio 0.1 --intercept
+
+    With --shards, give the same command again to continue an interrupted run.
 
     Exit codes:
     0 every problem converged
     1 some did not; the results are written all the same
-    2 the input or an option cannot be used; nothing is written but the shards that were done before
+    2 the input or an option cannot be used; nothing is written
+    130 interrupted
     """
     from sureprox.base.errors import InputError
     from sureprox.cli import choices
@@ -196,9 +202,9 @@ def advise(
 ) -> None:
     """Say which solver is quickest for the problems of a file.
 
-    Solves some of the problems on this machine with restarted FISTA, the pretrained optimizers, and what fits of
-    scikit-learn, SciPy, celer and skglm (where these are installed) to the same certified gap, and says which to use,
-    how long all problems would take, and whether the pretrained optimizers were trained on problems like these.
+    Times our optimizers and, where installed, scikit-learn, SciPy, celer
+    and skglm on a sample of the problems, on this machine. All must reach
+    the same certified gap.
     """
     from sureprox.cli import choices
     from sureprox.cli.advise import run
@@ -247,8 +253,9 @@ def evaluate(
 ) -> None:
     """Measure a model on fresh problems, against FISTA.
 
-    Iterations to a relative gap of 1e-3, 1e-6 and 1e-9 of the model, FISTA and restarted FISTA: on problems as in
-    training, from a start moved by s, and with an objective moved by t.
+    Counts the iterations to a relative gap of 1e-3, 1e-6 and 1e-9: on
+    problems as in training, from a start moved by s, and with an objective
+    moved by t.
     """
     from sureprox.cli import choices
     from sureprox.cli.evaluate import run
