@@ -48,7 +48,7 @@ def test_scikit_learn_is_asked_for_where_it_is_needed() -> None:
     result = python("import sys; sys.modules['sklearn'] = None; import sureprox; import sureprox.sklearn")
     assert result.returncode == 1
     last = result.stderr.splitlines()[-1]
-    assert last == "ImportError: sureprox.sklearn needs scikit-learn; install it: pip install 'sureprox[sklearn]'"
+    assert last == "ImportError: sureprox.sklearn needs scikit-learn; install it: pip install scikit-learn"
 
 
 def test_continuous_integration_runs_the_readme_test_command() -> None:

@@ -3,18 +3,19 @@
 import sys
 from typing import Any
 
-from sureprox._loading import INTERRUPTED, TOLD
+from sureprox._loading import INTERRUPTED as INTERRUPTED
+from sureprox._loading import TOLD
 from sureprox._version import __version__
 from sureprox.base.errors import InputError, SureproxError
 
-EXTRAS = {
-    "typer": "cli",
-    "rich": "cli",
-    "matplotlib": "plots",
-    "tensorboard": "train",
-    "sklearn": "sklearn",
-    "distributed": "dask",
-    "optuna": "search",
+EXTRAS = {  # what is imported: what to install, by names that every index knows
+    "typer": "typer rich",
+    "rich": "typer rich",
+    "matplotlib": "matplotlib",
+    "tensorboard": "tensorboard",
+    "sklearn": "scikit-learn",
+    "distributed": "dask distributed cryptography",
+    "optuna": "optuna",
 }
 
 
@@ -40,7 +41,7 @@ def main() -> None:
         package = (error.name or "").partition(".")[0]
         if package not in EXTRAS:
             raise
-        _fail(f"this command needs {package}, which is not installed; run: pip install 'sureprox[{EXTRAS[package]}]'")
+        _fail(f"this command needs {package}, which is not installed; run: pip install {EXTRAS[package]}")
     else:
         raise SystemExit(code)
 
