@@ -45,6 +45,7 @@ __all__ = [
     "ConvergenceWarning",
     "DataError",
     "Denoised",
+    "EngineWarning",
     "InputError",
     "Path",
     "Penalty",

@@ -1,7 +1,6 @@
 """Ctrl-C at any moment ends a command without a traceback."""
 
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path

@@ -1,6 +1,7 @@
 """The command `sureprox`. This file needs the standard library only; the commands are in `sureprox.cli.app`."""
 
 import sys
+import warnings
 from typing import Any
 
 from sureprox._loading import INTERRUPTED as INTERRUPTED
@@ -25,7 +26,8 @@ def main() -> None:
         print(f"sureprox {__version__}")
         raise SystemExit(0)
     try:
-        code = _run(sys.argv[1:] or ["--help"])
+        with warnings.catch_warnings():
+            code = _run(sys.argv[1:] or ["--help"])
     except SureproxError as error:
         _fail(str(error))
     except OSError as error:  # a file that cannot be read or written
@@ -52,6 +54,7 @@ def _run(arguments: list[str]) -> int:
 
     from sureprox.cli.app import app
 
+    warnings.showwarning = _warn
     usage_error: Any = typer.BadParameter.__mro__[1]  # typer's own or click's, depending on the version of typer
     try:
         return app(arguments, prog_name="sureprox", standalone_mode=False) or 0
@@ -69,6 +72,11 @@ def _out_of_memory(error: Exception) -> bool:
     """PyTorch says it in words."""
     words = ("allocate memory", "out of memory", "not enough memory")
     return isinstance(error, MemoryError) or any(part in str(error) for part in words)
+
+
+def _warn(message: Warning | str, *where: Any, **options: Any) -> None:
+    """A warning of a library, or of ours, in one line."""
+    print(f"sureprox: {' '.join(str(message).split())}", file=sys.stderr)
 
 
 def _fail(message: str) -> None:

@@ -22,7 +22,7 @@ from sureprox.guarantee import Certified, CertifiedCheap
 from sureprox.kernels import on_cpu, on_gpu
 from sureprox.kernels.runtime import cuda
 from sureprox.kernels.runtime.compiled import compiler_available
-from sureprox.kernels.runtime.library import build_later, library, native_status
+from sureprox.kernels.runtime.library import build_later, library, native_status, tell_why_not
 from sureprox.kernels.runtime.native import suits
 from sureprox.kernels.runtime.replay import Accelerated
 from sureprox.optimizers import FISTA, LearnedOptimizer, Optimizer
@@ -241,6 +241,7 @@ def _on_cpu(simple: Plan, chosen: Engine, wait: bool) -> Plan:
     if library(build=wait) is None:
         if chosen is Engine.KERNELS:
             raise InputError(f"engine is 'kernels', but there are none: {native_status()}")
+        tell_why_not()
         if not wait:
             build_later()
         return simple

@@ -34,14 +34,17 @@ class Assembled:
     penalty: Mapping[str, Tensor] = field(default_factory=dict)
 
 
-def assembled(arrays: Mapping[str, Any], asked: Asked, source: str, *, intercept: bool = False) -> Assembled:
+def assembled(
+    arrays: Mapping[str, Any], asked: Asked, source: str, *, intercept: bool = False, combine: bool = False
+) -> Assembled:
     """`arrays`: A, an array or an operator, and others by their keys.
 
-    `intercept`: the last coordinate is not penalised.
+    `intercept`: the last coordinate is not penalised. `combine`: several right-hand sides and another number of values
+    of lam make all combinations; for arrays that are part of a larger set this would be a mistake.
     """
     loss, target = _decided(arrays, asked, source)
     try:
-        return _assembled(arrays, asked, loss, target, intercept)
+        return _assembled(arrays, asked, loss, target, intercept, combine)
     except InputError as error:
         raise InputError(f"{source}: {error}") from None
 
@@ -63,7 +66,9 @@ def _decided(arrays: Mapping[str, Any], asked: Asked, source: str) -> tuple[Loss
     return loss, held[0]
 
 
-def _assembled(arrays: Mapping[str, Any], asked: Asked, loss: LossName, target: str, intercept: bool) -> Assembled:
+def _assembled(
+    arrays: Mapping[str, Any], asked: Asked, loss: LossName, target: str, intercept: bool, combine: bool
+) -> Assembled:
     A = arrays["A"]
     matrix: Tensor | Operator
     if isinstance(A, Operator):
@@ -84,7 +89,7 @@ def _assembled(arrays: Mapping[str, Any], asked: Asked, loss: LossName, target: 
     f = _loss(loss, matrix, right, asked, row("weights", m), row("offset", m))
     if intercept and loss is LossName.SOFTMAX:
         raise InputError("an intercept does not go with softmax; leave out --intercept")
-    f, asked, grid = _for_each_target(f, asked)
+    f, asked, grid = _for_each_target(f, asked) if combine else (f, asked, None)
     f, r, penalty = _with_penalty(f, arrays, asked, wanted, intercept)
     problem = Problem(f, r, grid=grid)
     start = row("x0", problem.n)

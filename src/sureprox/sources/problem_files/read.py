@@ -72,7 +72,7 @@ def read_problem(
             arrays, columns = read_table(
                 files[0], key, target, index, intercept=intercept, standardize=standardize, centred=centred
             )
-        found = assembled(arrays, asked, source, intercept=intercept and not centred)
+        found = assembled(arrays, asked, source, intercept=intercept and not centred, combine=True)
         return replace(_found(found, source), columns=columns)
     given = {
         "target": target is not None,
@@ -83,7 +83,7 @@ def read_problem(
     for name, is_given in given.items():
         if is_given:
             raise InputError(f"--{name} goes with a table (.csv, .tsv or .parquet); leave it out")
-    return _loaded(_read(files, loss), asked, source)
+    return _found(assembled(_read(files, loss), asked, source, combine=True), source)
 
 
 def from_arrays(arrays: Mapping[str, Any], *, source: str = "the arrays", **options: Any) -> Loaded:
