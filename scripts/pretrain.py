@@ -16,8 +16,8 @@ from typing import Any
 
 import torch
 
+from sureprox.base.names import PRETRAINED
 from sureprox.optimizers import LearnedOptimizer, read_card, save
-from sureprox.optimizers.weights import PRETRAINED
 from sureprox.training import Recipe, paper_settings, preset, train
 from sureprox.training.events import Event, Listener
 

@@ -143,7 +143,11 @@ def test_a_client_that_was_not_opened_does_not_wait_for_garbage_collection(addre
 
 def test_without_cryptography_the_line_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "cryptography", None)
-    refused(lambda: next(done_on("local", square, [1])), "cluster needs cryptography", "pip install 'sureprox[dask]'")
+    refused(
+        lambda: next(done_on("local", square, [1])),
+        "cluster needs cryptography",
+        "pip install dask distributed cryptography",
+    )
 
 
 @pytest.mark.usefixtures("one_core")

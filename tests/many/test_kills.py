@@ -139,5 +139,5 @@ def _not_a_number():
 
 def test_without_dask_the_line_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
-    with pytest.raises(sp.InputError, match=r"pip install 'sureprox\[dask\]'"):
+    with pytest.raises(sp.InputError, match=r"pip install dask distributed cryptography"):
         list(sp.solve_many(problems(0, 2), RESTARTED, cluster="local"))

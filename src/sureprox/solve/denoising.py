@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from sureprox.base.defaults import MAX_ITER
 from sureprox.base.errors import InputError
 from sureprox.base.types import Scalars, Vectors
 from sureprox.problems import LeastSquares, Problem, checks
@@ -14,7 +15,6 @@ from sureprox.problems.penalties import Box, GroupBall, Penalty
 from sureprox.solve.solution import Solution
 from sureprox.solve.solve import check_options, solve
 
-MAX_ITER = 10_000
 ROUNDS = 4  # solves of the dual problem, each to a smaller gap where the one before was not enough
 
 

@@ -22,7 +22,7 @@ from sureprox.guarantee import Audited, Certified, CertifiedCheap
 from sureprox.kernels import on_cpu, on_gpu
 from sureprox.kernels.runtime import cuda
 from sureprox.kernels.runtime.compiled import compiler_available
-from sureprox.kernels.runtime.library import build_later, library, native_status
+from sureprox.kernels.runtime.library import build_later, library, native_status, tell_why_not
 from sureprox.kernels.runtime.native import suits
 from sureprox.kernels.runtime.replay import Accelerated
 from sureprox.optimizers import FISTA, LearnedOptimizer, Optimizer
@@ -220,9 +220,7 @@ def plan(
         certify = certify if certify == "audit" and optimizer.restart else True  # FISTA is a track itself
     optimizer.require_suits(problem)
     if chosen is Engine.COMPILED and certify in ONE_AT_A_TIME:
-        raise InputError(
-            f"engine is 'compiled' and certify {certify!r}, which decides step by step; pass certify=True"
-        )
+        raise InputError(f"engine is 'compiled' and certify {certify!r}, which decides step by step; pass certify=True")
     if differentiable and chosen not in (Engine.AUTO, Engine.PLAIN):
         raise InputError(f"engine is {chosen.value!r}, whose steps carry no gradients; pass differentiable=False")
     if chosen is Engine.COMPILED and not has_dense(problem):
@@ -254,6 +252,7 @@ def _on_cpu(simple: Plan, chosen: Engine, wait: bool) -> Plan:
     if library(build=wait) is None:
         if chosen is Engine.KERNELS:
             raise InputError(f"engine is 'kernels', but there are none: {native_status()}")
+        tell_why_not()
         if not wait:
             build_later()
         return simple

@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 import torch
 
+from sureprox.base.defaults import MAX_ITER
 from sureprox.base.errors import InputError
+from sureprox.base.names import PRETRAINED
 from sureprox.guarantee import Track
 from sureprox.kernels.runtime.sharing import few_threads
-from sureprox.optimizers import FISTA, LearnedOptimizer, Optimizer, load
+from sureprox.optimizers import FISTA, ISTA, LearnedOptimizer, Optimizer, Sure, load
 from sureprox.optimizers.base import S, State
-from sureprox.optimizers.weights import PRETRAINED, locate, stamp
+from sureprox.optimizers.weights import locate, stamp
 from sureprox.problems import Problem
 from sureprox.problems.checks import trusted
 from sureprox.problems.forms import Loss, Shape, form_of
@@ -31,8 +33,9 @@ from sureprox.support.screening import Screening
 
 __all__ = ["Progress", "Solution", "Status", "default_optimizer", "iterate", "prepare", "solve"]
 
-MAX_ITER = 1000
 LARGEST = 2**63 - 1  # iterations that can be counted
+CLASSICAL: dict[str | None, Optimizer[Any]] = {"fista-restart": FISTA(restart=True), "fista": FISTA(), "ista": ISTA()}
+SURE = "sure"
 LOADED = 64  # optimizers by name or path that are kept in memory
 
 
@@ -71,9 +74,25 @@ def prepare(
 
 
 def _chosen(problem: Problem, optimizer: Optimizer[Any] | str | None) -> Optimizer[Any]:
-    if optimizer is None:
-        return default_optimizer(problem)
-    return _kept(locate(optimizer), problem.device) if isinstance(optimizer, str) else optimizer
+    return optimizer if isinstance(optimizer, Optimizer) else named(optimizer, problem)
+
+
+def named(name: str | None, problem: Problem) -> Optimizer[Any]:
+    """ista, fista, fista-restart; sure, with its weights for such problems; a pretrained one, or a model at a path."""
+    if name in CLASSICAL:
+        return CLASSICAL[name]
+    if name not in (None, SURE):
+        return _kept(locate(str(name)), problem.device)
+    default = default_optimizer(problem)
+    if name == SURE and not isinstance(default, Sure):
+        raise InputError(f"sure has no weights for {problem!r}; use fista-restart, or leave the optimizer out")
+    return default
+
+
+def require_known(name: str) -> None:
+    """Refuse a name that no problem could be solved by."""
+    if name not in CLASSICAL and name != SURE:
+        load(name)
 
 
 def iterate(problem: Problem, optimizer: Optimizer[S], state: S, steps: int, *, engine: str = "auto") -> Iterator[S]:
@@ -195,7 +214,7 @@ def solve(
             more.finish(generator, more.step_size, every, callback)
         solution = solution.finished_by(more.solution(finer.engine, finer.guarantee), run.stalled)
     by_data = differentiable and (problem.requires_grad or start.requires_grad)
-    solution = replace(solution, screening=Screening(problem, solution.x, solution.gap))
+    solution = replace(solution, screening=Screening(problem, solution.x, solution.gap), grid=problem.grid)
     return differentiated(solution, rule, start) if by_data else solution
 
 

@@ -128,7 +128,7 @@ def _of_torch(A: Tensor) -> Compressed:
     coo = A.to_sparse_coo().coalesce()
     rows, places = coo.indices()
     counts = torch.bincount(rows, minlength=A.shape[0])
-    return _starts(counts), places, coo.values()
+    return _starts(counts), places, checks.as_tensor("A", coo.values())
 
 
 def _of_scipy(A: Any) -> Compressed:
