@@ -10,10 +10,19 @@ from sureprox.kernels.lipschitz import cpu as cpu_krylov
 from sureprox.kernels.runtime import native as cpu
 from sureprox.kernels.support import cpu as cpu_polish
 from sureprox.kernels.sure.cpu import sure_move
+from sureprox.kernels.working_set import cpu as cpu_working_set
 from sureprox.optimizers import GoMathL2O, LearnedOptimizer, Optimizer, Sure
 from sureprox.optimizers.lstm import CoordinateNetwork
 from sureprox.optimizers.sure_network import SureNetwork
 from sureprox.problems.forms import Form, Shape
+from sureprox.support.working_set import has_working_sets
+
+
+def at_once(form: Form) -> Operations:
+    """What solves problems of this form without an optimizer, and says what the answers are worth."""
+    if not cpu.suits(form) or not form.contiguous or not has_working_sets(form):
+        return PLAIN
+    return Operations(certificate=cpu_certificate.certificate, solved=cpu_working_set.solved)
 
 
 def operations(form: Form, optimizer: Optimizer[Any]) -> Operations:
@@ -26,9 +35,11 @@ def operations(form: Form, optimizer: Optimizer[Any]) -> Operations:
     if not cpu.suits_squares(form):
         return found
     found = replace(found, gradient=cpu.gradient, look=cpu_certified.look, ahead=cpu_certified.ahead)
-    if not form.lasso:
+    if not form.separable:
         return found
     found = replace(found, certificate=cpu_certificate.certificate)
+    if not form.lasso:
+        return found
     if found.move is not None and type(optimizer) in (Sure, GoMathL2O):
         found = replace(found, step=found.move)
     if form.shifted:
