@@ -1,4 +1,4 @@
-"""Certificates of least squares with a separable penalty, in float64 from one read of A, on a CPU (runtime/native.py)."""
+"""Certificates of least squares with a separable penalty, in float64 from one read of A, on a CPU."""
 
 import torch
 from torch import Tensor
