@@ -25,6 +25,7 @@ class Track(StrEnum):
     FISTA = "fista"
     RESTARTED = "restarted fista"
     PATH = "path"  # no iteration was needed, see sureprox.support.path
+    ACTIVE_SET = "active set"  # nor here, see sureprox.support.working_set
     POLISH = "polish"  # the support was nearly known, see sureprox.support.newton
 
 

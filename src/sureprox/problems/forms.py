@@ -75,6 +75,11 @@ class Form:
         return self.loss is Loss.SQUARES and self.penalty is Shape.L1
 
     @property
+    def separable(self) -> bool:
+        """The penalty is a sum over coordinates of this package."""
+        return self.penalty in (Shape.L1, Shape.WEIGHTED_L1, Shape.ZERO, Shape.SEPARABLE)
+
+    @property
     def own_matrices(self) -> bool:
         """An A for each instance, in one piece."""
         return self.loss in PLAINLY_DENSE and not self.shared and self.contiguous
@@ -182,15 +187,30 @@ class Pieces(NamedTuple):
     high: Tensor
 
 
-def pieces_of(problem: Problem) -> Pieces:
+def parts_of(problem: Problem) -> dict[str, Tensor | None]:
+    """l1, l2, low and high of a separable penalty, broadcastable to (B, n), None for what it does not have."""
     r = problem.r
     assert isinstance(r, Separable)
+    given = {name: getattr(r, name) for name in Pieces._fields}
+    return {name: None if value is None else column(value) for name, value in given.items()}
+
+
+def pieces_of(problem: Problem) -> Pieces:
     default = {"l1": 0.0, "l2": 0.0, "low": -torch.inf, "high": torch.inf}
-    given = {name: getattr(r, name) for name in default}
     nothing = {
         name: torch.full((1, 1), value, dtype=problem.dtype, device=problem.device) for name, value in default.items()
     }
-    return Pieces(**{name: nothing[name] if given[name] is None else column(given[name]) for name in default})
+    given = parts_of(problem).items()
+    return Pieces(**{name: nothing[name] if value is None else value for name, value in given})
+
+
+def value_at_zero(problem: Problem) -> Scalars | None:
+    """F(0) in float64, where that takes no product with A: for least squares."""
+    f, r = problem.f, problem.r
+    if type(f) is not LeastSquares or f.root is not None or problem.shift is not None:
+        return None
+    zero = torch.zeros(problem.batch, problem.n, dtype=torch.float64, device=problem.device)
+    return 0.5 * f.b.double().square().sum(1) + r.to(dtype=torch.float64).value(zero)
 
 
 def scaled(problem: Problem, scale: Scalars) -> Problem:

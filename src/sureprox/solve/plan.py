@@ -260,6 +260,16 @@ def _on_cpu(simple: Plan, chosen: Engine, wait: bool) -> Plan:
     return simple if found == PLAIN else replace(simple, engine=Engine.KERNELS, operations=found)
 
 
+def at_once(form: Form, engine: str) -> Operations:
+    """What solves problems of this form without an optimizer; nothing where that does not pay, or has no kernels."""
+    chosen = chosen_engine(engine)
+    found = on_cpu.at_once(form) if chosen in (Engine.AUTO, Engine.KERNELS) else PLAIN
+    if found is PLAIN or library(build=chosen is Engine.KERNELS) is not None:
+        return found
+    build_later()
+    return PLAIN
+
+
 def _on_gpu(simple: Plan, chosen: Engine, wait: bool) -> Plan:
     guarantee = wrapped(simple.optimizer, simple.certify, PLAIN)
     found, builds = on_gpu.operations(

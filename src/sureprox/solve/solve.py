@@ -22,9 +22,10 @@ from sureprox.problems import Problem
 from sureprox.problems.checks import trusted
 from sureprox.problems.forms import Loss, Shape, form_of
 from sureprox.problems.trial import require_shapes
+from sureprox.solve.at_once import solved_at_once
 from sureprox.solve.implicit import differentiated
 from sureprox.solve.loop import Run
-from sureprox.solve.plan import plan
+from sureprox.solve.plan import at_once, plan
 from sureprox.solve.solution import RECORDS, Progress, Solution, Status
 from sureprox.solve.stopping import StoppingRule, judged_by_gap
 from sureprox.support.newton import Polish, can_polish
@@ -177,6 +178,16 @@ def solve(
     check_switches(differentiable=differentiable, polish=polish, compile=compile)
     free = optimizer is None and certify and not record and max_iter >= MAX_ITER
     free = free and all(given is None for given in (x0, callback, step_size, generator))
+    if free and polish is not False and not differentiable and not (torch.is_grad_enabled() and problem.requires_grad):
+        operations = at_once(form_of(problem), engine)
+        if operations.solved is not None:
+            first = solved_at_once(problem, operations, tol, floor)
+            if not len(first.left):
+                return first.solution
+            options = {"max_iter": max_iter, "tol": tol, "certify": certify, "check_every": check_every}
+            options |= {"floor": floor, "engine": engine, "polish": polish, "differentiable": differentiable}
+            begin = first.solution.x[first.left].to(problem.dtype)
+            return first.finished(solve(problem.select(first.left), None, begin, **options))
     optimizer = _chosen(problem, optimizer)
     given, start = x0 is not None, problem.start(x0)
     require_shapes(problem, start)
