@@ -19,7 +19,7 @@ SAME = {
     "sure/sure_step.h": {
         "SEEN_INSTANCE": sure_features.INSTANCE,
         "SEEN_COORDINATE": sure_features.COORDINATE,
-        "LOG2_REACH": math.log2(sure.REACH),
+        "LOG2_REACH": math.log2(sure.REACH["l1"]),
         "LEAST_MOMENTUM": sure.MOMENTUM[0],
         "LARGEST_MOMENTUM": sure.MOMENTUM[1],
         "RELUCTANCE": sure.RELUCTANCE,

@@ -9,10 +9,9 @@ from sureprox.kernels.certified import cpu as cpu_certified
 from sureprox.kernels.lipschitz import cpu as cpu_krylov
 from sureprox.kernels.runtime import native as cpu
 from sureprox.kernels.support import cpu as cpu_polish
-from sureprox.kernels.sure.cpu import sure_move
+from sureprox.kernels.sure.cpu import sure_move, suits_sure
 from sureprox.optimizers import GoMathL2O, LearnedOptimizer, Optimizer, Sure
 from sureprox.optimizers.lstm import CoordinateNetwork
-from sureprox.optimizers.sure_network import SureNetwork
 from sureprox.problems.forms import Form, Shape
 
 
@@ -48,7 +47,7 @@ def operations(form: Form, optimizer: Optimizer[Any]) -> Operations:
 def _moves(form: Form, optimizer: Optimizer[Any]) -> Operations:
     """Whole moves where r = lam |x|_1, else the network of the coordinates alone."""
     network = getattr(optimizer, "network", None)
-    if form.penalty is Shape.L1 and type(optimizer) is Sure and type(network) is SureNetwork:
+    if form.penalty is Shape.L1 and suits_sure(optimizer):
         return Operations(move=sure_move)
     if not isinstance(optimizer, LearnedOptimizer) or type(network) is not CoordinateNetwork:
         return PLAIN

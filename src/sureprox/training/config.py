@@ -9,14 +9,23 @@ from typing import Any
 from sureprox.base.errors import ConfigError, SureproxError
 from sureprox.optimizers import InitialState, LearnedOptimizer
 from sureprox.optimizers.kinds import KINDS, build
-from sureprox.sources import Family, LassoFamily, LassoMixture, LogisticFamily, LogisticMixture, SeparableMixture
+from sureprox.sources import (
+    Family,
+    GeneralMixture,
+    LassoFamily,
+    LassoMixture,
+    LogisticFamily,
+    LogisticMixture,
+    SeparableMixture,
+)
 from sureprox.sources.form_families import FORM_FAMILIES
 from sureprox.training.config_checks import at_least, check_common, check_types, suggest
-from sureprox.training.stream_config import STREAMS, StreamConfig
+from sureprox.training.stream_config import ARGUMENTS, STREAMS, StreamConfig
 
 FAMILIES: dict[str, type[Any]] = {
     family.name: family
-    for family in (LassoFamily, LogisticFamily, LassoMixture, LogisticMixture, SeparableMixture, *FORM_FAMILIES)
+    for family in (LassoFamily, LogisticFamily, LassoMixture, LogisticMixture, SeparableMixture, GeneralMixture)
+    + FORM_FAMILIES
 }
 
 LARGEST_CARD = 25_000_000  # entries of a matrix: a card is somebody else's, and its problems are drawn in dozens
@@ -191,7 +200,7 @@ def preset(name: str, optimizer: str | None = None, /, **arguments: Any) -> Reci
     if (name in STREAMS) != (optimizer == "sure"):
         raise ConfigError(f"preset {name!r} is not for {optimizer}; sure is trained by one of {', '.join(STREAMS)}")
     if name in STREAMS:
-        return Recipe(optimizer, arguments, *STREAMS[name])
+        return Recipe(optimizer, ARGUMENTS.get(name, {}) | arguments, *STREAMS[name])
     clip = 1.0 if optimizer == "go-math-l2o" else 0.0
     family: Any
     config: TrainingConfig
