@@ -9,7 +9,7 @@ from sureprox.kernels.certified import cpu as cpu_certified
 from sureprox.kernels.lipschitz import cpu as cpu_krylov
 from sureprox.kernels.runtime import native as cpu
 from sureprox.kernels.support import cpu as cpu_polish
-from sureprox.kernels.sure.cpu import sure_move, suits_sure
+from sureprox.kernels.sure.cpu import suits_sure, sure_move
 from sureprox.optimizers import GoMathL2O, LearnedOptimizer, Optimizer, Sure
 from sureprox.optimizers.lstm import CoordinateNetwork
 from sureprox.problems.forms import Form, Shape

@@ -111,11 +111,12 @@ def _joined(value: Tensor, exact: Tensor) -> Tensor:
 
 def _without_zeros(given: Given, least: float) -> Given:
     """In float64; what is zero, up to `least`, is a constant: its ratios have no derivative."""
-    g, low, high, G, d, dg, G_before, *others = (part.double() for part in given[:-1])
     form = None if given.form is None else Form(*(part.double() for part in given.form))
+    g, low, high, G, d, dg, G_before = (part.double() for part in given[:7])
     there = (g.abs() + size(low, high) if form is None else (g + form.pull).abs() + form.l1) > least
     g, low, high = (torch.where(there, part, part.detach()) for part in (g, low, high))
     G, d, dg, G_before = (
         torch.where(part.square().sum(1, keepdim=True) > least, part, part.detach()) for part in (G, d, dg, G_before)
     )
-    return Given(g, low, high, G, d, dg, G_before, *others, form=form)
+    side, first, momentum, fresh, L = (part.double() for part in given[7:12])
+    return Given(g, low, high, G, d, dg, G_before, side, first, momentum, fresh, L, form)

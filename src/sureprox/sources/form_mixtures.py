@@ -76,7 +76,8 @@ class _FormMixture(_Mixture):
         basis = torch.linalg.qr(make.normal(generator, batch, self.n, self.n, dtype=dtype))[0]
         A = torch.where(uneven, torch.where(mixed, torch.bmm(scaled, basis), scaled), A)
         size: Tensor = torch.linalg.matrix_norm(A, keepdim=True)
-        return (A * (self.n**0.5 / size)).contiguous()
+        sized: Tensor = A * (self.n**0.5 / size)
+        return sized.contiguous()
 
     def _penalty(
         self, f: LinearModel, truth: Vectors, sides: Scalars, generator: torch.Generator, dtype: torch.dtype

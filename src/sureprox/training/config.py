@@ -22,10 +22,9 @@ from sureprox.sources.form_families import FORM_FAMILIES
 from sureprox.training.config_checks import at_least, check_common, check_types, suggest
 from sureprox.training.stream_config import ARGUMENTS, STREAMS, StreamConfig
 
+MIXTURES = (LassoMixture, LogisticMixture, SeparableMixture, GeneralMixture)
 FAMILIES: dict[str, type[Any]] = {
-    family.name: family
-    for family in (LassoFamily, LogisticFamily, LassoMixture, LogisticMixture, SeparableMixture, GeneralMixture)
-    + FORM_FAMILIES
+    family.name: family for family in (LassoFamily, LogisticFamily, *MIXTURES, *FORM_FAMILIES)
 }
 
 LARGEST_CARD = 25_000_000  # entries of a matrix: a card is somebody else's, and its problems are drawn in dozens
