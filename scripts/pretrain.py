@@ -60,6 +60,7 @@ def models() -> dict[str, Recipe]:
     for family in ("lasso", "logistic"):
         chosen[f"sure/{family}"] = preset(f"sure-{family}", conjugate=family == "logistic")
         chosen[f"sure/{family}-light"] = preset(f"sure-{family}", coordinate=0, conjugate=True)
+    chosen["sure/general"] = preset("sure-general")
     return chosen
 
 

@@ -11,11 +11,10 @@ from sureprox.kernels.network import cpu as network
 from sureprox.kernels.products import cpu as products
 from sureprox.kernels.runtime.native import LARGEST_ALONE, suits, suits_squares
 from sureprox.kernels.support import cpu as support
-from sureprox.kernels.sure.cpu import sure_move
+from sureprox.kernels.sure.cpu import suits_sure, sure_move
 from sureprox.kernels.working_set import cpu as working_set
 from sureprox.optimizers import GoMathL2O, LearnedOptimizer, Optimizer, Sure
 from sureprox.optimizers.lstm import CoordinateNetwork
-from sureprox.optimizers.sure_network import SureNetwork
 from sureprox.problems.forms import Form, Shape
 from sureprox.support.working_set import has_working_sets
 
@@ -61,7 +60,7 @@ def operations(form: Form, optimizer: Optimizer[Any]) -> Operations:
 def _moves(form: Form, optimizer: Optimizer[Any]) -> Operations:
     """Whole moves where r = lam |x|_1, else the network of the coordinates alone."""
     inner = getattr(optimizer, "network", None)
-    if form.penalty is Shape.L1 and type(optimizer) is Sure and type(inner) is SureNetwork:
+    if form.penalty is Shape.L1 and suits_sure(optimizer):
         return Operations(move=sure_move)
     if not isinstance(optimizer, LearnedOptimizer) or type(inner) is not CoordinateNetwork:
         return PLAIN

@@ -25,6 +25,7 @@ from sureprox.optimizers.kinds import build
 from sureprox.optimizers.l2o_pa import L2OPA
 from sureprox.optimizers.learned import LearnedOptimizer
 
+ALIASES = {"sure": "sure/general"}  # other names of pretrained optimizers
 FORMAT = 1
 READINGS = 20  # of a pair that does not match, while it changes
 CARD_TYPES: dict[str, type] = dict.fromkeys(("family", "training", "metrics"), dict)
@@ -75,7 +76,10 @@ def save(optimizer: LearnedOptimizer[Any], path: str | Path, **about: Any) -> Ca
 
 
 def load(name: str | Path, device: torch.device | str = "cpu") -> LearnedOptimizer[Any]:
-    """A pretrained optimizer by name (see `pretrained`), or one saved with `save` by path, ready for inference."""
+    """A pretrained optimizer by name (see `pretrained`), or one saved with `save` by path, ready for inference.
+
+    "sure" is "sure/general".
+    """
     stem = locate(name)
     card, data = _pair(stem)
     if card.sha256 and hashlib.sha256(data).hexdigest() != card.sha256:
@@ -221,8 +225,9 @@ def locate(name: str | Path) -> Path:
     stem = _stem(Path(name))
     if os.path.isfile(f"{stem}.safetensors"):  # not Path.is_file, which fails on names no file can have
         return stem
-    if str(name) in pretrained():
-        return PRETRAINED / str(name)
+    known = ALIASES.get(str(name), str(name))
+    if known in pretrained():
+        return PRETRAINED / known
     if os.path.isfile(name):
         raise WeightsError(
             f"{name} is not a .safetensors file; a released .pth checkpoint is read by optimizers.from_released"

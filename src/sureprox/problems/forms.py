@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from sureprox.base.errors import InputError
-from sureprox.base.types import Scalars
+from sureprox.base.types import Scalars, Vectors
 from sureprox.problems.blocks import BLOCKS, Groups
 from sureprox.problems.losses import Huber, LeastSquares, Logistic, Poisson, Quantile, Softmax, SquaredHinge
 from sureprox.problems.operators import Operator
@@ -160,6 +160,23 @@ def dense(problem: Problem) -> Dense:
 def curvature_of(problem: Problem) -> float | None:
     """The bound on the second derivative of a logistic loss that its L is made of; None for other losses."""
     return problem.f.curvature if isinstance(problem.f, Logistic) else None
+
+
+def hessian_diagonal(problem: Problem) -> Vectors | None:
+    """(B, n) h_j >= d^2f/dx_j^2 everywhere, as far as L is a bound too: (A' diag(c) A)_jj, c = `row_curvature`.
+
+    Where the columns of A are not at hand, the mean of h, as far as one product tells it: |diag(c)^1/2 A v|^2 / n for a
+    fixed v of signs. None where f is no linear model.
+    """
+    f = problem.f
+    if not isinstance(f, LinearModel):
+        return None
+    A, c = f.map, f.row_curvature
+    if A.knows_columns and f.copies == 1:
+        return A.column_squares(c)
+    signs = torch.randint(2, (f.n,), generator=torch.Generator().manual_seed(0)).to(c) * 2 - 1
+    mean = (c * A.forward(signs.expand(len(c), -1)).square()).sum(1, keepdim=True) / f.n
+    return mean.expand(-1, f.n)
 
 
 def repeated(problem: Problem, count: int) -> Problem | None:

@@ -25,6 +25,7 @@ class Sparse(Operator):
     the size of a dense A is made. Derivatives with respect to x are known, those with respect to A are not.
     """
 
+    knows_columns = True
     starts: Tensor
     places: Tensor
     values: Tensor
