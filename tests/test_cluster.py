@@ -2,6 +2,7 @@
 
 import asyncio
 import http.client
+import os
 import sys
 import threading
 import time
@@ -84,8 +85,10 @@ def test_an_error_of_the_user_is_not_one_of_the_cluster(workers):
     refused(lambda: next(done_on(3, square, [1])), "cluster is a int; pass 'local', an address or a Dask client")
 
 
-def listening_sockets():
-    processes = [psutil.Process(), *psutil.Process().children(recursive=True)]
+def listening_sockets(numbers=()):
+    """Of this process, and of those with these numbers and their children: not of another cluster's workers."""
+    workers = [psutil.Process(number) for number in numbers]
+    processes = [psutil.Process(), *workers, *(child for one in workers for child in one.children(recursive=True))]
     opened = [found for process in processes for found in process.net_connections(kind="inet")]
     return {tuple(found.laddr) for found in opened if found.status == psutil.CONN_LISTEN}
 
@@ -108,8 +111,8 @@ def test_nobody_else_can_use_a_local_cluster():
     before = listening_sockets()
     with connected("local") as client:
         assert list(map_on(client, abs, [-1, -2])) == [1, 2]
-        opened = listening_sockets() - before
-        assert len(opened) >= 2  # of the scheduler and the worker
+        opened = listening_sockets(client.run(os.getpid).values()) - before
+        assert len(opened) >= 3  # of the scheduler, the worker and who started that
         assert {host for host, port in opened} == {"127.0.0.1"}
         paths = ("/status", "/info/main/workers.html", "/json/identity.json", "/metrics")
         assert {answers_http(address, path) for address in opened for path in paths} == {None, 404}
