@@ -239,11 +239,14 @@ class Run:
         tried = taken(rows, index)
         polish.charge(tried, cost)
         given = problem if polish.is_lasso else rule.problem
-        points = polished(given, taken(self.x, tried), taken(self.best.grad, tried), index, self.operations)
+        x = taken(self.x, tried)
+        if not polish.is_lasso and self.found is not None:  # Newton's method goes on where it got to
+            x = self.found.lower_than(x, taken(self.best.objective, tried), tried)
+        points = polished(given, x, taken(self.best.grad, tried), index, self.operations)
         g = self._take_polished(rows, rule, index, points)
         if bool((self.best.converged | self.diverged).all()):
             return
-        moved = (points != self.x[tried]).any(1)  # if not, it could not be computed, nor can it now
+        moved = (points != x).any(1)  # if not, it could not be computed, nor can it now
         failed = (moved & ~self.best.converged[tried]).nonzero()[:, 0]
         if len(failed):
             polish.charge(tried[failed], cost[failed])
