@@ -16,8 +16,8 @@ from typing import Any
 
 import torch
 
+from sureprox.base.names import PRETRAINED
 from sureprox.optimizers import LearnedOptimizer, read_card, save
-from sureprox.optimizers.weights import PRETRAINED
 from sureprox.training import Recipe, paper_settings, preset, train
 from sureprox.training.events import Event, Listener
 
@@ -60,6 +60,7 @@ def models() -> dict[str, Recipe]:
     for family in ("lasso", "logistic"):
         chosen[f"sure/{family}"] = preset(f"sure-{family}", conjugate=family == "logistic")
         chosen[f"sure/{family}-light"] = preset(f"sure-{family}", coordinate=0, conjugate=True)
+    chosen["sure/general"] = preset("sure-general")
     return chosen
 
 

@@ -98,6 +98,8 @@ CASES = [
     Case("sure", lambda: Sure(coordinate=HIDDEN, instance=6)),
     Case("sure-conjugate", lambda: Sure(coordinate=HIDDEN, instance=6, conjugate=True)),
     Case("sure-light", lambda: Sure(coordinate=0, instance=6)),
+    Case("sure-general", lambda: Sure(coordinate=HIDDEN, instance=6, features="general")),
+    Case("sure-general-light", lambda: Sure(coordinate=0, instance=6, conjugate=True, features="general")),
     Case("sure-light-conjugate", lambda: Sure(coordinate=0, instance=6, conjugate=True)),
 ]
 

@@ -17,6 +17,7 @@ VARIANTS = {
     "conjugate": {"conjugate": True},
     "light": {"coordinate": 0},
     "light-conjugate": {"coordinate": 0, "conjugate": True},
+    "general": {"conjugate": True, "features": "general"},
 }
 CASES = [((4, 20, 60), True), ((2, 30, 12), True), ((4, 20, 60), "cheap"), ((4, 20, 60), False)]
 FAMILIES = {"lasso": sp.lasso, "logistic": sp.logistic}

@@ -87,7 +87,7 @@ def test_what_is_built_later_is_built_once(monkeypatch):
     monkeypatch.setattr(libraries, "_tried", False)
     for _ in range(3):
         libraries.build_later()
-    assert done.wait(30)
+    assert done.wait(120)
     assert len(calls) == 1
 
 

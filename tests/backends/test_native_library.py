@@ -3,10 +3,12 @@
 import os
 import subprocess
 import sys
+import warnings
 
 import pytest
 import torch
 
+import sureprox as sp
 from sureprox.kernels import native_status
 from sureprox.kernels.runtime import library
 from sureprox.solve import plan as plans
@@ -58,8 +60,10 @@ def test_without_a_compiler_solves_are_plain_and_the_reason_is_told(monkeypatch,
     library.forget()
     monkeypatch.setattr(plans, "_plans", plans._Plans(4))
     problem = LassoFamily(m=3, n=1024, nonzeros=5).sample(8, torch.Generator().manual_seed(0))
-    assert prepare(problem) == "plain"
-    solution = solve(problem, max_iter=20)
+    off = env.get("SUREPROX_NATIVE") == "0"  # asked for, so nothing is said
+    with warnings.catch_warnings() if off else pytest.warns(sp.EngineWarning, match=f"kernels are off.*{reason}"):
+        assert prepare(problem) == "plain"
+    solution = solve(problem, max_iter=20)  # it is said once
     assert solution.engine == "plain"
     assert bool(torch.isfinite(solution.x).all())
     assert reason in native_status()

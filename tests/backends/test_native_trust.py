@@ -2,8 +2,8 @@
 
 import ctypes
 import os
+import select
 import stat
-import time
 from pathlib import Path
 
 import pytest
@@ -198,14 +198,24 @@ def test_without_a_home_kernels_are_kept_in_a_private_temporary_directory(copy, 
 
 
 def test_a_compiler_that_hangs_is_ended_with_its_children(monkeypatch, tmp_path):
-    hanging, alive = tmp_path / "hanging", tmp_path / "alive"
-    hanging.write_text(f"#!/bin/sh\n(sleep 1; touch {alive}) &\nwait\n")
+    """A child of it that has begun has the pipe open, which ends when no process has."""
+    hanging, pipe = tmp_path / "hanging", tmp_path / "pipe"
+    hanging.write_text(f"#!/bin/sh\n(echo begun; exec sleep 600) > {pipe} &\nwait\n")
     hanging.chmod(0o700)
-    monkeypatch.setattr(compiling, "PATIENCE", 0.3)
-    with pytest.raises(compiling.CompilerError, match=r"took more than 0.3 seconds"):
-        compiling.compile_to(tmp_path / "native.so", [str(hanging)])
-    time.sleep(1)
-    assert not alive.exists()
+    os.mkfifo(pipe)
+    said = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        for patience in (0.3, 3.0, 30.0):  # the more, the busier the machine is
+            monkeypatch.setattr(compiling, "PATIENCE", patience)
+            with pytest.raises(compiling.CompilerError, match=rf"took more than {patience:g} seconds"):
+                compiling.compile_to(tmp_path / "native.so", [str(hanging)])
+            if begun := select.select([said], [], [], 0)[0] and os.read(said, 100):
+                break
+        assert begun == b"begun\n"
+        assert select.select([said], [], [], 60)[0]
+        assert os.read(said, 100) == b""
+    finally:
+        os.close(said)
 
 
 @pytest.mark.parametrize(

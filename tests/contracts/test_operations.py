@@ -15,6 +15,7 @@ OPTIMIZERS = {
     "fista": lambda: FISTA(restart=True),
     "sure": Sure,
     "sure light": lambda: Sure(coordinate=0, conjugate=True),
+    "sure general": lambda: Sure(features="general"),  # for which there is no kernel
     "go": GoMathL2O,
     "l2o-pa": L2OPA,
 }

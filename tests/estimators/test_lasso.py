@@ -147,7 +147,7 @@ def test_bad_parameters_are_one_line():
     refused(lambda: Lasso(-1.0).fit(X, y), "alpha is -1.0", ">= 0")
     refused(lambda: Lasso("much").fit(X, y), "alpha is 'much'")
     refused(lambda: Lasso(max_iter=0).fit(X, y), "max_iter is 0")
-    refused(lambda: Lasso(tol=0).fit(X, y), "tol is 0")
+    refused(lambda: Lasso(tol=-1e-3).fit(X, y), "tol is -0.001", ">= 0")
     refused(lambda: Lasso(device="abacus").fit(X, y), "device is 'abacus'", "'cpu', 'cuda' or 'auto'")
     refused(lambda: Lasso(optimizer=3).fit(X, y), "optimizer is a int")
     refused(lambda: Lasso().fit(X, y, sample_weight=-np.ones(len(y))), "sample_weight must be >= 0")

@@ -9,8 +9,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import sureprox as sp
 from helpers import refused
 from sureprox.optimizers import Sure
-from sureprox.problems import Problem, Zero
-from sureprox.sources import LassoMixture, LogisticMixture
+from sureprox.sources import GroupFamily, LassoMixture, LogisticMixture, PoissonFamily
 from sureprox.training import StreamConfig, preset, train
 from sureprox.training.goal import inner, log_gap, solved_problems
 from sureprox.training.run import TrainingRun
@@ -47,12 +46,13 @@ def test_solutions_are_solutions_and_weights_have_mean_one(name, generator):
     goal = solved_problems(FAMILIES[name], 20, generator, F64)
     assert 10 <= goal.problem.batch <= 20
     gap = goal.problem.duality_gap(goal.x)
-    assert float((gap / goal.best).max()) <= 1e-11
-    torch.testing.assert_close(goal.best, goal.problem.objective(goal.x), rtol=1e-12, atol=0)
+    assert float((gap / goal.scale).max()) <= 1e-11
+    torch.testing.assert_close(goal.scale, goal.problem.objective(goal.x), rtol=1e-12, atol=0)
     assert float(goal.weight.mean()) == pytest.approx(1)
     lam = goal.problem.r.lam.unsqueeze(1)
     assert bool((goal.slope.abs() <= lam).all())
-    assert bool((goal.slope == -lam * torch.sign(goal.x))[goal.x != 0].all())
+    assert bool((goal.slope == lam * torch.sign(goal.x))[goal.x != 0].all())
+    assert bool((goal.push == 0).all())
 
 
 @every_family
@@ -60,7 +60,7 @@ def test_log_gap_is_the_gap_where_that_can_be_computed(name, generator):
     goal = solved_problems(FAMILIES[name], 8, generator, F64)
     for size in (1.0, 1e-2, 1e-3):
         x = goal.x + size * torch.randn(goal.x.shape, generator=generator, dtype=F64)
-        expected = torch.log((goal.problem.objective(x) - goal.best) / goal.best + 1e-10)
+        expected = torch.log((goal.problem.objective(x) - goal.scale) / goal.scale + 1e-10)
         torch.testing.assert_close(log_gap(goal, x, inner(goal.problem, x)), expected, rtol=1e-5, atol=1e-3)
 
 
@@ -75,14 +75,10 @@ def test_log_gap_in_float32_follows_float64_far_below_what_objectives_can_tell(n
     torch.testing.assert_close(seen.double(), exact, rtol=0, atol=0.15)
 
 
-def test_other_problems_are_refused(generator):
-    class Free:
-        n = 16
-
-        def sample(self, batch, generator, dtype):
-            return Problem(FAMILIES["lasso"].sample(batch, generator, dtype).f, Zero())
-
-    refused(lambda: solved_problems(Free(), 4, generator, F64), "needs LASSO or logistic", error=sp.ConfigError)
+def test_problems_without_an_l_or_a_separable_penalty_are_refused(generator):
+    for family in (GroupFamily(m=8, n=10), PoissonFamily(m=8, n=10)):
+        told = refused(lambda f=family: solved_problems(f, 4, generator, F64), "separable", error=sp.ConfigError)
+        assert told is None or "\n" not in str(told)
 
 
 # --- the gradient -----------------------------------------------------------------------------------------------------

@@ -28,6 +28,7 @@ class Operations:
     certificate: Function | None = None  # (problem, x in float64): Problem.certificate in float64
     largest: Function | None = None  # (stack of matrices): spectrum.largest_eigenvalue
     points: Function | None = None  # (attempt): support.newton.Attempt.plain
+    solved: Function | None = None  # (problem, tol, floor, start, chain): working_set.solved
     active_set: Function | None = None  # (candidates): support.newton.Candidates.active_set
 
 

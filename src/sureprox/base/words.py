@@ -9,10 +9,12 @@ from typing import Any
 from sureprox.base.errors import InputError, SureproxError
 
 
-def suggested(word: Any, known: Collection[str]) -> str:
-    """What to do about a word that is not known: the nearest one that is, or all of them."""
-    close = difflib.get_close_matches(str(word)[:100], list(known), n=1)  # its time grows with the square of the length
-    return f"did you mean {close[0]!r}?" if close else f"choose one of {', '.join(known)}"
+def suggested(word: object, known: Collection[str], otherwise: str = "") -> str:
+    """did you mean 'sure/lasso'? Where nothing is close: `otherwise`, or all that is known."""
+    plain = {name.lower().replace("_", "-"): name for name in known if name != word}
+    # its time grows with the square of the length
+    close = difflib.get_close_matches(str(word)[:100].lower().replace("_", "-"), list(plain), n=1)
+    return f"did you mean {plain[close[0]]!r}?" if close else otherwise or f"choose one of {', '.join(known)}"
 
 
 def brief(error: Exception, longest: int = 120) -> str:

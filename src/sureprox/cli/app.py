@@ -98,7 +98,7 @@ def train(
 ) -> None:
     """Train an optimizer on random problems.
 
-    An interrupted run goes on when the same command is given again.
+    Give the same command again to continue an interrupted run.
     """
     from sureprox.cli import train as command
 
@@ -144,7 +144,8 @@ def reproduce(
 ) -> None:
     """Run the paper's experiments and judge its claims.
 
-    Records, figures and a table of claims. An interrupted run goes on when the same command is given again.
+    Writes records, figures and a table of claims. Give the same command
+    again to continue an interrupted run.
     """
     from sureprox.base.errors import InputError
     from sureprox.cli import reproduce as command
@@ -188,7 +189,8 @@ def audit(
 ) -> None:
     """Check the theory, and what it says about trained optimizers.
 
-    Every statement is checked on random runs, and on runs of trained optimizers.
+    Checks every statement on random runs, and on runs of trained
+    optimizers.
     """
     import torch
 
@@ -221,7 +223,10 @@ def battery(
     out: Annotated[Path, typer.Option(metavar="DIR", help="Records, table and figure.")] = Path("out/battery"),
     figures_only: Annotated[bool, typer.Option("--figures-only", help="From records, compute nothing.")] = False,
 ) -> None:
-    """Iterations, products with A and seconds to 1e-3, 1e-6 and 1e-9 on many kinds of problem."""
+    """Count iterations, products and seconds on many kinds of problem.
+
+    To relative gaps of 1e-3, 1e-6 and 1e-9, for each optimizer.
+    """
     from sureprox.cli.bench import run_battery
     from sureprox.cli.choices import chosen_weights
 
@@ -252,7 +257,10 @@ def speed(
     out: Annotated[Path, typer.Option(metavar="DIR", help="Record, table and figure.")] = Path("out/speed"),
     figures_only: Annotated[bool, typer.Option("--figures-only", help="From the record, compute nothing.")] = False,
 ) -> None:
-    """Milliseconds per iteration against the size of the batch, ISTA and the speed of the memory beside them."""
+    """Time an iteration of each optimizer, for several batch sizes.
+
+    With ISTA and the speed of the memory for comparison.
+    """
     from sureprox.cli.speed import run_speed
 
     run_speed(batches, names, out, shared=shared, steps=steps, rounds=rounds, device=device, redraw=figures_only)
@@ -268,7 +276,8 @@ def report(
 ) -> None:
     """Write one HTML page from all records.
 
-    Convergence curves, claims, battery, theory audit and training, in one file that needs no network.
+    Convergence curves, claims, battery, theory audit and training, in one
+    file that needs no network.
     """
     from sureprox.cli.report import run as run_report
 

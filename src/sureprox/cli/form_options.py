@@ -9,8 +9,8 @@ Files = Annotated[
     list[Path],
     typer.Argument(
         metavar="FILE",
-        help="One .npz or .mat with A, b, lam (LASSO) or A, y, lam (logistic); two .npy: A b; a sparse A.npz and b.npy;"
-        " or a CSV table.",
+        help="A table (.csv, .tsv, .parquet; .gz too); one .npz or .mat with A, b, lam (LASSO) or A, y, lam (logistic);"
+        " two .npy: A b; or a sparse A.npz and b.npy.",
     ),
 ]
 Lam = Annotated[str | None, typer.Option(metavar="NUMBER,...", help="Weight of |x|_1, in place of that of the file.")]
@@ -41,7 +41,18 @@ GroupsFile = Annotated[
         help="Text or .npy: the group of each coordinate, -1 for none; lam is then the weight of their norms.",
     ),
 ]
-Target = Annotated[str | None, typer.Option(help="Target column of a CSV table, by name or number; last by default.")]
+Target = Annotated[
+    str | None,
+    typer.Option(metavar="COLUMN,...", help="Target columns of a table, by name or number; the last one by default."),
+]
+Index = Annotated[
+    str | None,
+    typer.Option(metavar="COLUMN", help="Column of a table that names its rows; noticed by default. none: keep it."),
+]
+Intercept = Annotated[bool, typer.Option("--intercept", help="Table: fit an intercept, which is not penalised.")]
+Standardize = Annotated[
+    bool, typer.Option("--standardize", help="Table: divide the features by their standard deviations.")
+]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 Dtype = Annotated[str, typer.Option(help="auto (as in the file), float32 or float64.")]
 Engine = Annotated[

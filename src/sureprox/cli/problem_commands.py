@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from sureprox.base.defaults import MAX_ITER
 from sureprox.cli.form_options import (
     Classes,
     Delta,
@@ -13,6 +14,8 @@ from sureprox.cli.form_options import (
     Engine,
     Files,
     GroupsFile,
+    Index,
+    Intercept,
     Json,
     Kind,
     Lam,
@@ -21,6 +24,7 @@ from sureprox.cli.form_options import (
     LossOption,
     OnlyNonNegative,
     Smoothing,
+    Standardize,
     Target,
     Tol,
     WeightL1,
@@ -30,10 +34,9 @@ from sureprox.cli.form_options import (
 
 def complete_optimizer(incomplete: str) -> list[str]:
     """For shell completion."""
-    from sureprox.cli.choices import CLASSICAL
-    from sureprox.optimizers import pretrained
+    from sureprox.base.names import NAMED, pretrained_names
 
-    return [name for name in (*CLASSICAL, *pretrained()) if name.startswith(incomplete)]
+    return [name for name in (*NAMED, *pretrained_names()) if name.startswith(incomplete)]
 
 
 def solve(
@@ -51,16 +54,19 @@ def solve(
     nonnegative: OnlyNonNegative = False,
     groups: GroupsFile = None,
     target: Target = None,
+    index: Index = None,
+    intercept: Intercept = False,
+    standardize: Standardize = False,
     optimizer: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Pretrained name, path of a model, fista-restart, fista or ista.",
+            help="sure, fista-restart, fista, ista, a pretrained name (sureprox models), or the path of a model.",
             autocompletion=complete_optimizer,
         ),
     ] = None,
     tol: Tol = 1e-6,
-    max_iter: Annotated[int, typer.Option(help="Most iterations of each problem.")] = 10_000,
+    max_iter: Annotated[int, typer.Option(help="Most iterations of each problem.")] = MAX_ITER,
     certify: Annotated[
         bool, typer.Option("--certify/--no-certify", help="FISTA's rate guaranteed beside the optimizer, or not.")
     ] = True,
@@ -75,7 +81,10 @@ def solve(
     out: Annotated[
         Path | None, typer.Option(metavar="FILE.npz", help="Where the solutions go; solutions.npz by default.")
     ] = None,
-    csv: Annotated[Path | None, typer.Option(metavar="FILE.csv", help="A line for each problem, too.")] = None,
+    csv: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.csv", help="A line for each problem, too; with the coefficients of a table."),
+    ] = None,
     shards: Annotated[
         Path | None,
         typer.Option(
@@ -94,12 +103,18 @@ def solve(
 ) -> None:
     """Solve the problems of a file, each with a certificate.
 
-    With --shards, an interrupted run goes on when the same command is given again.
+    A table needs the weight of the penalty and, unless it is the last
+    column, the target:
+
+    sureprox solve houses.csv --target price --lam-ratio 0.1 --intercept
+
+    With --shards, give the same command again to continue an interrupted run.
 
     Exit codes:
     0 every problem converged
     1 some did not; the results are written all the same
-    2 the input or an option cannot be used; nothing is written but the shards that were done before
+    2 the input or an option cannot be used; nothing is written
+    130 interrupted
     """
     from sureprox.base.errors import InputError
     from sureprox.cli import choices
@@ -125,16 +140,18 @@ def solve(
         groups=groups,
         dtype=dtype,
     )
+    table = {"target": target, "index": index, "intercept": intercept, "standardize": standardize}
     if shards is None:
         if dask or scheduler or chunk:
             raise InputError("--dask, --scheduler and --chunk go with --shards DIR; give it too")
         solutions = out or Path("solutions.npz")
         choices.require_writable([solutions, csv], files)
-        loaded = choices.loaded(files, target, asked)
+        loaded = choices.loaded(files, table, asked)
         run(loaded, request, solutions, csv, as_json=json)
         return
-    if out or csv or target:
-        raise InputError("--out, --csv and --target do not go with --shards; leave them out")
+    for option, value in {"out": out, "csv": csv, **table}.items():
+        if value:
+            raise InputError(f"--{option} does not go with --shards; leave it out")
     if dask and scheduler:
         raise InputError("--dask and --scheduler are given; choose one")
     from sureprox.cli.solve_many import run as run_many
@@ -165,6 +182,9 @@ def advise(
     nonnegative: OnlyNonNegative = False,
     groups: GroupsFile = None,
     target: Target = None,
+    index: Index = None,
+    intercept: Intercept = False,
+    standardize: Standardize = False,
     tol: Tol = 1e-6,
     budget: Annotated[float, typer.Option(metavar="SECONDS", help="Time for all measurements together.")] = 20.0,
     sample: Annotated[int, typer.Option(help="Most problems that are solved to measure.")] = 1024,
@@ -182,9 +202,9 @@ def advise(
 ) -> None:
     """Say which solver is quickest for the problems of a file.
 
-    Solves some of the problems on this machine with restarted FISTA, the pretrained optimizers, and what fits of
-    scikit-learn, SciPy, celer and skglm (where these are installed) to the same certified gap, and says which to use,
-    how long all problems would take, and whether the pretrained optimizers were trained on problems like these.
+    Times our optimizers and, where installed, scikit-learn, SciPy, celer
+    and skglm on a sample of the problems, on this machine. All must reach
+    the same certified gap.
     """
     from sureprox.cli import choices
     from sureprox.cli.advise import run
@@ -205,7 +225,8 @@ def advise(
         groups=groups,
         dtype=dtype,
     )
-    loaded = choices.loaded(files, target, asked)
+    table = {"target": target, "index": index, "intercept": intercept, "standardize": standardize}
+    loaded = choices.loaded(files, table, asked)
     run(loaded, where, tol=tol, budget=budget, sample=sample, models=model, engine=engine, as_json=json)
 
 
@@ -232,8 +253,9 @@ def evaluate(
 ) -> None:
     """Measure a model on fresh problems, against FISTA.
 
-    Iterations to a relative gap of 1e-3, 1e-6 and 1e-9 of the model, FISTA and restarted FISTA: on problems as in
-    training, from a start moved by s, and with an objective moved by t.
+    Counts the iterations to a relative gap of 1e-3, 1e-6 and 1e-9: on
+    problems as in training, from a start moved by s, and with an objective
+    moved by t.
     """
     from sureprox.cli import choices
     from sureprox.cli.evaluate import run

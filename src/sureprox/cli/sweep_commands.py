@@ -45,7 +45,8 @@ def sweep(
 ) -> None:
     """Train several recipes, one by one or on a Dask cluster.
 
-    An interrupted sweep goes on when the same command is given again; what is trained stays as it is.
+    Give the same command again to continue an interrupted sweep; trained
+    recipes are kept.
 
     Exit codes:
     0 every recipe is trained
@@ -61,7 +62,7 @@ def sweep(
 
 def search(
     what: Annotated[
-        str, typer.Argument(metavar="RECIPE", help="A preset, or a TOML file, in which [search] says what is varied.")
+        str, typer.Argument(metavar="RECIPE", help="A preset, or a TOML file whose table 'search' says what to vary.")
     ],
     out: Annotated[Path, typer.Option(metavar="DIR", help="Trials, study, best.toml and summary.json.")],
     trials: Annotated[int, typer.Option(min=1, help="Runs in all, those of earlier calls included.")] = 20,
@@ -69,7 +70,7 @@ def search(
         int | None, typer.Option(min=1, help="Trials at a time on the cluster; one for each of its threads by default.")
     ] = None,
     prune: Annotated[
-        bool, typer.Option("--prune/--no-prune", help="End trials that are worse than the median, or not.")
+        bool, typer.Option("--prune/--no-prune", help="Stop trials that are worse than the median, or not.")
     ] = True,
     optimizer: Optimizer = None,
     argument: Argument = None,
@@ -82,8 +83,9 @@ def search(
 ) -> None:
     """Search for training settings with Optuna.
 
-    The smallest validation loss wins; DIR/best.toml is then a recipe for `sureprox train --config`. An interrupted
-    search goes on when the same command is given again.
+    The smallest validation loss wins. DIR/best.toml is then a recipe for
+    `sureprox train --config`. Give the same command again to continue an
+    interrupted search.
 
     Exit codes:
     0 all trials ended, and one or more of them were completed

@@ -11,11 +11,19 @@ from sureprox.kernels.network import cpu as network
 from sureprox.kernels.products import cpu as products
 from sureprox.kernels.runtime.native import LARGEST_ALONE, suits, suits_squares
 from sureprox.kernels.support import cpu as support
-from sureprox.kernels.sure.cpu import sure_move
+from sureprox.kernels.sure.cpu import suits_sure, sure_move
+from sureprox.kernels.working_set import cpu as working_set
 from sureprox.optimizers import GoMathL2O, LearnedOptimizer, Optimizer, Sure
 from sureprox.optimizers.lstm import CoordinateNetwork
-from sureprox.optimizers.sure_network import SureNetwork
 from sureprox.problems.forms import Form, Shape
+from sureprox.support.working_set import has_working_sets
+
+
+def at_once(form: Form) -> Operations:
+    """What solves problems of this form without an optimizer, and says what the answers are worth."""
+    if not suits(form) or not form.contiguous or not has_working_sets(form):
+        return PLAIN
+    return Operations(certificate=certificate.certificate, solved=working_set.solved)
 
 
 def operations(form: Form, optimizer: Optimizer[Any]) -> Operations:
@@ -28,9 +36,11 @@ def operations(form: Form, optimizer: Optimizer[Any]) -> Operations:
     if not suits_squares(form):
         return found
     found = replace(found, gradient=products.gradient, look=certified.look, ahead=certified.ahead)
-    if not form.lasso:
+    if not form.separable:
         return found
     found = replace(found, certificate=certificate.certificate)
+    if not form.lasso:
+        return found
     if found.move is not None and type(optimizer) in (Sure, GoMathL2O):
         found = replace(found, step=found.move)
     if form.shifted:
@@ -50,7 +60,7 @@ def operations(form: Form, optimizer: Optimizer[Any]) -> Operations:
 def _moves(form: Form, optimizer: Optimizer[Any]) -> Operations:
     """Whole moves where r = lam |x|_1, else the network of the coordinates alone."""
     inner = getattr(optimizer, "network", None)
-    if form.penalty is Shape.L1 and type(optimizer) is Sure and type(inner) is SureNetwork:
+    if form.penalty is Shape.L1 and suits_sure(optimizer):
         return Operations(move=sure_move)
     if not isinstance(optimizer, LearnedOptimizer) or type(inner) is not CoordinateNetwork:
         return PLAIN

@@ -168,7 +168,7 @@ def opened(path: Path) -> Array | ZarrArray:
     except InputError:
         raise
     except ModuleNotFoundError:
-        raise InputError(f"{path.name} needs zarr, which is not installed; run: pip install 'sureprox[zarr]'") from None
+        raise InputError(f"{path.name} needs zarr, which is not installed; run: pip install zarr numcodecs") from None
     except Exception as error:  # damaged headers make numpy and zarr raise almost anything
         raise InputError(f"{path} cannot be read as an array of numbers ({brief(error)})") from None
 

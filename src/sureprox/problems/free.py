@@ -90,7 +90,8 @@ def _projected(problem: Problem, y: Vectors, up: Tensor, down: Tensor) -> Scalar
         if not bool(((up & (gradient < 0)) | (down & (gradient > 0))).any()):
             break
     missed = torch.where(held, f.dual_grad(v).gather(1, order), 0.0)
-    terms = (columns.abs() * (f.row_factors * v).abs().unsqueeze(2)).sum(1)
+    rows = torch.linalg.vector_norm(f.row_factors * v, dim=1, keepdim=True)
+    terms = torch.linalg.vector_norm(columns, dim=1) * rows  # no less than |A_j|'|v|, and the same for Q A and Q v
     exists = (missed.abs() <= ROUNDING * terms).all(1)
     left = (missed * y.gather(1, order)).abs().sum(1)
     return torch.where(exists, _gap_at(problem, y, z, v, gradient, left), torch.inf)

@@ -1,8 +1,7 @@
-"""Input as scikit-learn's estimators take it: checked, and dense where it has to be."""
+"""Input as scikit-learn's estimators take it, checked."""
 
 from typing import Any
 
-import numpy as np
 from sklearn.utils.validation import validate_data as _validated
 
 from sureprox.problems.checks import require_unmasked
@@ -15,9 +14,4 @@ def validate_data(estimator: Any, *args: Any, **options: Any) -> Any:
     return _validated(estimator, *args, **options)
 
 
-def dense(X: Any) -> Any:
-    """X as a dense array, whether it came sparse or not."""
-    return X.toarray() if hasattr(X, "toarray") else np.asarray(X)
-
-
-__all__ = ["dense", "validate_data"]
+__all__ = ["validate_data"]

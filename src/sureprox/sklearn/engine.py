@@ -1,7 +1,7 @@
 """What every estimator does with its problem: solve, polish, certify, and warn where that did not succeed."""
 
+import sys
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,8 @@ from sureprox.solve.solve import LARGEST, Solution, Status, solve
 from sureprox.solve.stopping import Measurement, StoppingRule
 
 Array = npt.NDArray[np.float64]
+
+LEAST_TOL = float(np.finfo(np.float64).eps)  # what tol=0 stands for: nothing smaller can be told from zero
 
 
 @dataclass(frozen=True)
@@ -59,51 +61,52 @@ def fitted(
     floor: float | None = None,
     check_every: int = 10,
     engine: str = "auto",
-    improved: Callable[[Tensor], Tensor] | None = None,
+    x0: Tensor | None = None,
 ) -> Fitted:
-    """Solve to the certificate `tol` of `StoppingRule`, with its `floor`, in at most `max_iter` iterations.
+    """Solve to the certificate `tol` of `StoppingRule`, with its `floor`, in at most `max_iter` iterations from x0.
 
     `polish`: Newton steps finish an instance once its support is right (`sureprox.support`), which a first-order method
-    would take thousands of steps for. `improved`: a point with
-    no higher F, which is returned unless it has lost the certificate.
+    would take thousands of steps for.
     """
     chosen = default_optimizer() if optimizer is None else optimizer
-    x, step = problem.start(), estimated_step(problem, engine) if step_size is None else step_size
+    start, step = problem.start(x0), estimated_step(problem, engine) if step_size is None else step_size
     if bool(unusable_steps(step).any()):
         raise InputError("the data are so large or small that float64 cannot hold their squares; scale X")
-    rule = StoppingRule(problem, None, tol, floor)
-    iterations = torch.zeros(problem.batch, dtype=torch.int64, device=problem.device)
-    seen = rule.start
-    if not bool(seen.converged.all()):
+    smallest = max(tol, LEAST_TOL)
+    rule = StoppingRule(problem, None if x0 is None else start, smallest, floor)
+    x, seen, iterations = start, rule.start, torch.zeros(problem.batch, dtype=torch.int64, device=problem.device)
+    if not bool(seen.converged.all()) and max_iter > 0:
         solution = _solved(
             problem,
             chosen,
-            x,
+            start,
             max_iter=max_iter,
-            tol=tol,
+            tol=smallest,
             step_size=step,
             floor=floor,
             check_every=check_every,
             polish=polish,
             engine=engine,
         )
-        iterations = iterations + solution.iterations
-        x = solution.x
+        x, iterations = solution.x, solution.iterations
         seen = rule.measure(x)
-        if improved is not None:
-            better = improved(x)
-            there = rule.measure(better)
-            keep = there.converged | ~seen.converged  # rounding may cost what the certificate had to spare
-            x, seen = torch.where(keep.unsqueeze(1), better, x), seen.where(keep, there)
     if not bool(seen.converged.all()):
         failed = int((~seen.converged).sum())
         warnings.warn(
             f"{failed} of {problem.batch} problems did not reach tol={tol:g} in {max_iter} iterations; "
             "raise max_iter or tol, or scale the features",
             ConvergenceWarning,
-            stacklevel=4,
+            stacklevel=_outside(),
         )
     return Fitted(x, seen, iterations)
+
+
+def _outside() -> int:
+    """The `stacklevel` of the first caller that is no estimator."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals["__name__"].startswith(__package__):
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 def _solved(problem: Problem, optimizer: Any, x: Tensor, **options: Any) -> Solution:
@@ -112,21 +115,39 @@ def _solved(problem: Problem, optimizer: Any, x: Tensor, **options: Any) -> Solu
     The certificate of its answer is the same, at a quarter of the time. Only where it diverges, since the L it was
     given proved too small, is the guarantee needed: it finds a larger one.
     """
-    if type(optimizer) is FISTA and optimizer.restart:
+    if type(optimizer) is FISTA and optimizer.restart and not problem.f.guesses_curvature:
         solution = solve(problem, optimizer, x, certify=False, **options)
         if not (solution.status == Status.DIVERGED).any():
             return solution
     return solve(problem, optimizer, x, **options)
 
 
-def checked(max_iter: Any, tol: Any, name: str = "tol") -> None:
+def checked(max_iter: Any, tol: Any, name: str = "tol", least: int = 1) -> None:
     """Refuse what no solve can use."""
-    if isinstance(max_iter, bool) or not isinstance(max_iter, int | np.integer) or max_iter < 1:
-        raise InputError(f"max_iter is {max_iter!r}; it must be a whole number >= 1")
+    if isinstance(max_iter, bool) or not isinstance(max_iter, int | np.integer) or max_iter < least:
+        raise InputError(f"max_iter is {max_iter!r}; it must be a whole number >= {least}")
     if max_iter > LARGEST:
         raise InputError(f"max_iter is {max_iter}; it must be at most {LARGEST}, the largest number of 64 bits")
-    if not isinstance(tol, int | float | np.floating) or not 0 < tol < float("inf"):
-        raise InputError(f"{name} is {tol!r}; it must be a number > 0")
+    if isinstance(tol, bool) or not isinstance(tol, int | float | np.floating) or not 0 <= tol < float("inf"):
+        raise InputError(f"{name} is {tol!r}; it must be a number >= 0")
+
+
+def number(name: str, value: Any, least: float = 0.0, most: float = np.inf) -> float:
+    """A finite number in [least, most]."""
+    real = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    if not real or not np.isfinite(value) or not least <= value <= most:
+        wanted = f">= {least:g}" if np.isinf(most) else f"between {least:g} and {most:g}"
+        raise InputError(f"{name} is {value!r}; it must be a finite number {wanted}")
+    return float(value)
+
+
+def numbers(name: str, value: Any, targets: int, most: float = np.inf) -> Array:
+    """(targets,): one finite number >= 0 for each target, or the same for all."""
+    if np.ndim(value) != 1:
+        return np.full(targets, number(name, value, most=most))
+    if len(value) != targets:
+        raise InputError(f"{name} has {len(value)} numbers; pass one, or one for each of {targets} targets")
+    return np.array([number(name, one, most=most) for one in value])
 
 
 def tensor(array: Any, device: torch.device) -> Tensor:

@@ -1,184 +1,126 @@
-"""`LassoCV`: every alpha on every fold, solved as one batch."""
+"""`ElasticNetCV` and `LassoCV`: every alpha on every fold, for every column of y, solved as batches that share X."""
 
-from dataclasses import dataclass
+from dataclasses import field
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
 import torch
 from sklearn.model_selection import check_cv
-from sklearn.utils.validation import _check_sample_weight
-from torch import Tensor
 
-from sureprox.base.errors import InputError
-from sureprox.problems import Problem, WeightedL1, WeightedLeastSquares, Zero
-from sureprox.problems.operators.dense import Dense
 from sureprox.sklearn import linear
-from sureprox.sklearn.compat import dense, validate_data
-from sureprox.sklearn.engine import Array, array, checked, chosen_device, fitted, tensor
-from sureprox.sklearn.lasso import Lasso, LinearRegressor, scaled_weights
-from sureprox.solve.plan import step_size
+from sureprox.sklearn.base import Certified, LinearPrediction, parameters
+from sureprox.sklearn.elastic_net import ElasticNet, check_precompute
+from sureprox.sklearn.engine import Array, array, checked, chosen_device, fitted, number, tensor
+from sureprox.sklearn.folds import FoldErrors, folds_of
+from sureprox.sklearn.paths import alpha_grid
 
-LARGEST = 2**24  # entries of all gathered columns, beyond which Newton steps cost more than they save
-
-
-@dataclass(frozen=True)
-class Folds:
-    """Weights (F, m) of the rows in training and in testing: zero where a row is left out."""
-
-    train: Tensor
-    test: Tensor
-
-    def __len__(self) -> int:
-        return len(self.train)
+FINAL = ("fit_intercept", "positive", "max_iter", "tol", "optimizer", "device", "engine")  # of the last fit
 
 
-class LassoCV(LinearRegressor):
-    """`Lasso` with alpha chosen by cross-validation; all alphas and all folds are one batch that shares X.
+@parameters
+class ElasticNetCV(LinearPrediction, Certified):
+    """`ElasticNet` with alpha, and l1_ratio among several, chosen by cross-validation.
 
-    A fold leaves rows out by giving them the weight zero, and its own centring is a projection (see
-    `WeightedLeastSquares`), so that each iteration is two matrix products for the whole batch. What is compared is the
-    mean over the folds of the mean squared error on the rows left out, as in scikit-learn.
+    All alphas, all folds and all columns of y are batches that share X. A fold leaves rows out by giving them the
+    weight zero, and its own centring is a projection (see `WeightedLeastSquares`), so that each iteration is two matrix
+    products for a whole batch. What is compared is the mean over the folds of the mean squared error on the rows left
+    out, as in scikit-learn.
 
+    l1_ratio : a number, or several, of which the best is chosen.
     eps : alpha_min / alpha_max of the path, where alpha_max is the smallest alpha with coef_ = 0.
     alphas : how many alphas the path has, or the alphas themselves.
     cv : folds, splitter or iterable of (train, test), as in scikit-learn; None is 5 folds.
+    alpha_per_target : whether each column of y (n_samples, n_targets) has a path and a choice of its own; otherwise all
+        share the alpha with the least mean of their errors. For one target it means nothing.
     path_tol : how far the models that are compared may be from their best: their duality gap is at most path_tol times
         the objective of coef = 0. scikit-learn's tol of 1e-4 |y|^2, 20 times looser, can choose a neighbouring alpha.
-    fit_intercept, max_iter, tol, optimizer, device : as in `Lasso`; tol is that of the fit with the chosen alpha.
+    fit_intercept, precompute, positive, max_iter, tol, optimizer, device, engine : as in `ElasticNet`; tol is that of
+        the fit with the chosen alpha.
 
-    alpha_, alphas_ (n_alphas,), mse_path_ (n_alphas, n_folds), and coef_, intercept_, dual_gap_, n_iter_ of the fit to
-    all rows. Memory is that of n_alphas * n_folds vectors of n_features and of n_samples.
+    alpha_, l1_ratio_, alphas_ (n_alphas,), mse_path_ (n_alphas, n_folds), and coef_, intercept_, dual_gap_, n_iter_ of
+    the fit to all rows. With several l1_ratio, alphas_ and mse_path_ have a first dimension for them; with
+    `alpha_per_target`, alpha_, l1_ratio_, alphas_ and mse_path_ have one for the targets before that. The memory is
+    bounded, whatever the number of targets: they are taken some at a time.
     """
 
-    def __init__(
-        self,
-        *,
-        eps: float = 1e-3,
-        alphas: Any = 100,
-        fit_intercept: bool = True,
-        max_iter: int = 100_000,
-        tol: float = 1e-10,
-        path_tol: float = 1e-5,
-        cv: Any = None,
-        optimizer: Any = None,
-        device: str = "cpu",
-        engine: str = "auto",
-    ) -> None:
-        self.eps = eps
-        self.alphas = alphas
-        self.fit_intercept = fit_intercept
-        self.max_iter = max_iter
-        self.tol = tol
-        self.path_tol = path_tol
-        self.cv = cv
-        self.optimizer = optimizer
-        self.device = device
-        self.engine = engine
+    l1_ratio: Any = 0.5
+    eps: Any = 1e-3
+    alphas: Any = 100
+    fit_intercept: Any = True
+    precompute: Any = "auto"
+    positive: Any = False
+    path_tol: Any = 1e-5
+    cv: Any = None
+    alpha_per_target: Any = True
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        X, y = validate_data(self, X, y, accept_sparse="csr", y_numeric=True, dtype=np.float64)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
+        """`groups`: given to the splitter `cv`."""
+        X, y, given = self._checked_data(X, y, sample_weight)
         checked(self.max_iter, self.tol)
         checked(self.max_iter, self.path_tol, "path_tol")
+        check_precompute(self.precompute, X.shape[1])
+        ratios = [number("l1_ratio", ratio, most=1) for ratio in np.atleast_1d(self.l1_ratio)]
         device = chosen_device(self.device)
-        X = dense(X)
-        given = None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float64)
+        targets = tensor(y.reshape(len(y), -1), device)
         weights = torch.ones(len(y), dtype=torch.float64, device=device)
         if given is not None:
-            weights = scaled_weights(tensor(given, device))
-        Xt, yt = tensor(X, device), tensor(y, device)
-        self.alphas_ = self._grid(Xt, yt, weights)
-        folds = _folds(check_cv(self.cv).split(X, y), weights)
-        errors = self._errors(Xt, yt, folds, tensor(self.alphas_, device))
-        self.mse_path_ = array(errors.mT)
-        self.alpha_ = float(self.alphas_[np.argmin(self.mse_path_.mean(1))])
-        final = Lasso(
-            self.alpha_,
-            fit_intercept=self.fit_intercept,
-            max_iter=self.max_iter,
-            tol=self.tol,
-            optimizer=self.optimizer,
-            device=self.device,
-            engine=self.engine,
-        )
+            weights = linear.scaled_weights(tensor(given, device))
+        made = linear.design(X, weights, self.fit_intercept, device)
+        alone = y.ndim == 1 or bool(self.alpha_per_target)
+        grids = [
+            alpha_grid(
+                made,
+                targets,
+                weights,
+                ratio,
+                self.alphas,
+                self.eps,
+                positive=self.positive,
+                centre=self.fit_intercept,
+                alone=alone,
+            )
+            for ratio in ratios
+        ]
+        folds = folds_of(check_cv(self.cv).split(X, y, groups), weights)
+        solved = partial(self._compared, fitted)
+        errors = [
+            FoldErrors(made, targets, folds, self.fit_intercept, ratio, self.positive, solved, self.engine).of(grid)
+            for ratio, grid in zip(ratios, grids, strict=True)
+        ]
+        mse = array(torch.stack(errors, 1).mT)  # (targets, ratios, alphas, folds)
+        alphas = array(torch.stack(grids, 1))
+        if not alone:
+            mse, alphas = mse.mean(0, keepdims=True), alphas[:1]
+        self._choose(alphas, mse, np.array(ratios), y.ndim == 1 or not alone)
+        final = ElasticNet(self.alpha_, l1_ratio=self.l1_ratio_, **{name: getattr(self, name) for name in FINAL})
         final._fit_checked(X, y, given)
         for name in ("coef_", "intercept_", "dual_gap_", "n_iter_"):
             setattr(self, name, getattr(final, name))
         return self
 
-    def _grid(self, X: Tensor, y: Tensor, weights: Tensor) -> Array:
-        """The alphas, largest first."""
-        if not isinstance(self.alphas, int | np.integer):
-            alphas: Array = np.sort(np.asarray(self.alphas, dtype=np.float64).ravel())[::-1].copy()
-            if not len(alphas) or not np.isfinite(alphas).all() or alphas[-1] < 0:
-                raise InputError("alphas must be a whole number >= 1, or numbers that are finite and >= 0")
-            return alphas
-        if self.alphas < 1 or not 0 < self.eps < 1:
-            raise InputError(f"alphas is {self.alphas} and eps {self.eps}; need alphas >= 1 and 0 < eps < 1")
-        centred = y - linear.average(y, weights) if self.fit_intercept else y
-        columns = X - linear.average(X, weights) if self.fit_intercept else X
-        largest = float(((weights * centred) @ columns).abs().max() / weights.sum())
-        tiny = np.finfo(np.float64).resolution
-        if largest <= tiny * float(y.abs().max()) * float(X.abs().max()):  # rounding, or nothing at all
-            return np.full(self.alphas, tiny)
-        return np.geomspace(largest, largest * self.eps, self.alphas)
+    def _choose(self, alphas: Array, mse: Array, ratios: Array, single: bool) -> None:
+        """Keep the path, and the first l1_ratio and alpha with the least mean error, as scikit-learn does."""
+        several = np.ndim(self.l1_ratio) > 0 and len(ratios) > 1
+        mean = mse.mean(3)
+        best = mean.reshape(len(mean), -1).argmin(1)
+        which, place = np.divmod(best, mean.shape[2])
+        alpha, ratio = alphas[np.arange(len(mean)), which, place], ratios[which]
+        shared = not isinstance(self.alphas, int | np.integer)  # the alphas that were given serve every l1_ratio
+        self.alphas_ = alphas if several and not shared else alphas[:, 0]
+        self.mse_path_ = mse if several else mse[:, 0]
+        self.alpha_: Any = alpha
+        self.l1_ratio_: Any = ratio
+        if single:
+            self.alphas_, self.mse_path_ = self.alphas_[0], self.mse_path_[0]
+            self.alpha_, self.l1_ratio_ = float(alpha[0]), float(ratio[0])
 
-    def _errors(self, X: Tensor, y: Tensor, folds: Folds, alphas: Tensor) -> Tensor:
-        """(F, n_alphas): the mean squared error on the rows each fold leaves out."""
-        made = linear.columns(X, folds.train.sum(0), self.fit_intercept)
-        A, b, weights = _shared_rows(made.A, y, folds.train, self.fit_intercept)
-        F, K = len(folds), len(alphas)
-        each = torch.arange(F, device=X.device).repeat_interleave(K)  # the fold of every instance
-        f = WeightedLeastSquares(A, b, weights, self.fit_intercept and A is made.A)
-        step = step_size(Problem(f, Zero()), self.engine)[each]
-        lam = (folds.train.sum(1, keepdim=True) * alphas).reshape(-1, 1)
-        problem = Problem(f.select(each), WeightedL1(lam / made.scale))
-        found = fitted(
-            problem,
-            self.optimizer,
-            self.path_tol,
-            self.max_iter,
-            polish=F * K * len(A) * min(A.shape) <= LARGEST,
-            step_size=step,
-            floor=1.0,
-            check_every=25,
-            engine=self.engine,
-        )
-        residual = y - Dense.of(made.A).forward(found.x)
-        if self.fit_intercept:
-            train = folds.train / folds.train.sum(1, keepdim=True)
-            residual = residual - (train[each] * residual).sum(1, keepdim=True)
-        test = folds.test / folds.test.sum(1, keepdim=True)
-        return (test[each] * residual.square()).sum(1).reshape(F, K)
+    def _compared(self, solve: Any, problem: Any, **options: Any) -> Any:
+        return solve(problem, self.optimizer, self.path_tol, self.max_iter, engine=self.engine, **options)
 
 
-def _folds(splits: Any, weights: Tensor) -> Folds:
-    train: list[Tensor] = []
-    test: list[Tensor] = []
-    for pair in splits:
-        for rows, kept in zip(pair, (train, test), strict=True):
-            inside = torch.zeros_like(weights, dtype=torch.bool)
-            inside[torch.as_tensor(np.asarray(rows), device=weights.device)] = True
-            kept.append(torch.where(inside, weights, 0.0))
-    folds = Folds(torch.stack(train), torch.stack(test))
-    if not bool((folds.train.sum(1) > 0).all() and (folds.test.sum(1) > 0).all()):
-        raise InputError("some fold has no row of positive weight to train or to test on; use fewer folds")
-    return folds
+@parameters
+class LassoCV(ElasticNetCV):
+    """`Lasso` with alpha chosen by cross-validation: `ElasticNetCV` with l1_ratio = 1."""
 
-
-def _shared_rows(A: Tensor, y: Tensor, train: Tensor, centre: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """(A, b, weights) that serve all folds: the rows themselves, or, where these are many, those of triangular factors.
-
-    The factor of a fold, centred already, has n + 1 rows; the factors of all folds stand below each other, and the
-    weights of a fold are one on its own and zero on the others.
-    """
-    (m, n), F = A.shape, len(train)
-    if m <= F * (n + 1):
-        return A, y.expand(F, m), train
-    parts = []
-    for weights in train:
-        rows = torch.cat([A, y.unsqueeze(1)], 1)
-        rows = linear.weighted_rows(rows - linear.average(rows, weights) if centre else rows, weights)
-        parts.append(torch.linalg.qr(rows, mode="r").R)
-    R = torch.cat(parts)
-    own = torch.eye(F, dtype=A.dtype, device=A.device).repeat_interleave(n + 1, dim=1)
-    return R[:, :n].contiguous(), R[:, n].expand(F, -1), own
+    l1_ratio: Any = field(default=1.0, init=False)

@@ -11,7 +11,7 @@ from sureprox.base.types import Scalars
 from sureprox.problems import Problem, checks
 from sureprox.problems.forms import Shape, largest_scale, scaled, shape_of, spread_over
 from sureprox.solve.solution import Solution
-from sureprox.solve.solve import solve
+from sureprox.solve.solve import require_problem, solve
 
 FIRST = 8  # sizes of the penalty that are solved from zero; each round after it solves as many as are known by then
 
@@ -37,6 +37,7 @@ def path(problem: Problem, ratios: Any, **options: Any) -> Path:
     eight ratios, evenly chosen, from zero; each of the others as many as are known by then, from the solution with the
     nearest larger ratio. `options` are those of `solve`.
     """
+    require_problem(problem)
     wanted = checks.numbers("ratios", ratios, torch.float64).reshape(-1).to(problem.device)
     if len(wanted) == 0 or not bool((torch.isfinite(wanted) & (wanted > 0)).all()):
         raise InputError("ratios must be finite numbers > 0, for example torch.logspace(0, -2, 50)")

@@ -10,14 +10,22 @@ from sureprox.base.errors import ConfigError, SureproxError
 from sureprox.base.words import suggested
 from sureprox.optimizers import InitialState, LearnedOptimizer
 from sureprox.optimizers.kinds import KINDS, build
-from sureprox.sources import Family, LassoFamily, LassoMixture, LogisticFamily, LogisticMixture, SeparableMixture
+from sureprox.sources import (
+    Family,
+    GeneralMixture,
+    LassoFamily,
+    LassoMixture,
+    LogisticFamily,
+    LogisticMixture,
+    SeparableMixture,
+)
 from sureprox.sources.form_families import FORM_FAMILIES
 from sureprox.training.config_checks import at_least, check_common, check_types
-from sureprox.training.stream_config import STREAMS, StreamConfig
+from sureprox.training.stream_config import ARGUMENTS, STREAMS, StreamConfig
 
+MIXTURES = (LassoMixture, LogisticMixture, SeparableMixture, GeneralMixture)
 FAMILIES: dict[str, type[Any]] = {
-    family.name: family
-    for family in (LassoFamily, LogisticFamily, LassoMixture, LogisticMixture, SeparableMixture, *FORM_FAMILIES)
+    family.name: family for family in (LassoFamily, LogisticFamily, *MIXTURES, *FORM_FAMILIES)
 }
 
 LARGEST_CARD = 25_000_000  # entries of a matrix: a card is somebody else's, and its problems are drawn in dozens
@@ -192,7 +200,7 @@ def preset(name: str, optimizer: str | None = None, /, **arguments: Any) -> Reci
     if (name in STREAMS) != (optimizer == "sure"):
         raise ConfigError(f"preset {name!r} is not for {optimizer}; sure is trained by one of {', '.join(STREAMS)}")
     if name in STREAMS:
-        return Recipe(optimizer, arguments, *STREAMS[name])
+        return Recipe(optimizer, ARGUMENTS.get(name, {}) | arguments, *STREAMS[name])
     clip = 1.0 if optimizer == "go-math-l2o" else 0.0
     family: Any
     config: TrainingConfig

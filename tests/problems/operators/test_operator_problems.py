@@ -10,7 +10,6 @@ from operator_cases import CASES, made
 
 import sureprox as sp
 from helpers import F64, lam_max, normal
-from sureprox.advice.external import externals
 from sureprox.advice.features import has_features
 from sureprox.many.labels import problem_digest
 from sureprox.many.memory import memory_needed
@@ -171,7 +170,6 @@ def test_the_plain_path_is_taken_and_named():
     assert loss_of(sparse) is Loss.OWN
     assert form_of(dense).loss is Loss.SQUARES
     assert not has_features(sparse)
-    assert externals(sparse, 1e-6)[0] == []
     assert form_of(Problem(LeastSquares(ops.Dense(SPARSE.toarray()), normal(40)), L1(0.1))).loss is Loss.SQUARES
 
 

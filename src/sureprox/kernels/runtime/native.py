@@ -18,7 +18,7 @@ from sureprox.kernels.runtime.library import library
 from sureprox.kernels.runtime.threads import available
 from sureprox.optimizers.base import Seen
 from sureprox.problems import Problem
-from sureprox.problems.forms import Form, Loss, dense, lam_of
+from sureprox.problems.forms import Form, Loss, dense, lam_of, parts_of
 
 SMALLEST = 16  # coordinates: a vector of the widest registers
 LARGEST_ALONE = 1 << 22  # entries of one A above which a single thread per instance is not enough
@@ -35,7 +35,7 @@ def arguments(table: Table, values: Mapping[str, Any]) -> ctypes.Structure:
 
 
 def call(
-    table: Table, dtype: torch.dtype, values: Mapping[str, Any], weights: Sequence[Tensor] = (), **numbers: int
+    table: Table, dtype: torch.dtype, values: Mapping[str, Any], weights: Sequence[Tensor] = (), **numbers: float
 ) -> None:
     """Call a kernel, see `arguments`; weights, if there are any, become an array of pointers."""
     array = (ctypes.c_void_p * len(weights))(*map(Tensor.data_ptr, weights))
@@ -78,6 +78,16 @@ def data(problem: Problem, seen: Seen | None) -> dict[str, Tensor | None]:
         return found | {"g": seen.grad.contiguous()}
     A, b = dense(problem)
     return found | {"A": A, "b": b.contiguous()}
+
+
+def penalty(problem: Problem) -> tuple[dict[str, Tensor | None], dict[str, int]]:
+    """The parts of a separable penalty as they lie, and from where to where it is from instance to instance and from
+    coordinate to coordinate: nowhere, where they are shared."""
+    parts, steps = parts_of(problem), {}
+    for name, value in parts.items():
+        row, column = (0, 0) if value is None else value.expand(problem.batch, problem.n).stride()
+        steps |= {f"{name}_row": row, f"{name}_column": column}
+    return parts, steps
 
 
 def rows_of(parts: Mapping[str, Tensor | None]) -> int:

@@ -1,0 +1,3 @@
+"""What Python and the command line do where nothing is said. Standard library only: the command's help reads it too."""
+
+MAX_ITER = 10_000  # iterations of each problem at most

@@ -1,0 +1,153 @@
+"""What the estimators share: how they are solved, linear predictions, and regression as one batch of problems."""
+
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+import torch
+from scipy import sparse
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+from torch import Tensor
+
+from sureprox.problems import Penalty, Problem, Smooth
+from sureprox.sklearn import linear
+from sureprox.sklearn.compat import validate_data
+from sureprox.sklearn.engine import Array, Fitted, array, checked, chosen_device, fitted, numbers, tensor
+from sureprox.sklearn.linear import Design
+
+parameters = dataclass(
+    kw_only=True, eq=False, repr=False
+)  # `__init__` keeps what it is given, as scikit-learn wants it
+
+
+@parameters
+class Certified(BaseEstimator):
+    """Parameters of every solve.
+
+    max_iter : iterations of the optimizer at most.
+    tol : largest duality gap, relative to the objective; 0 is as small as float64 can tell.
+    optimizer : one of `sureprox.optimizers`, or a pretrained name; None is restarted FISTA.
+    device : "cpu", "cuda" or "auto".
+    engine : "auto", "plain", "kernels" or "compiled", as in `sureprox.solve`.
+    """
+
+    max_iter: Any = 100_000
+    tol: Any = 1e-10
+    optimizer: Any = None
+    device: Any = "cpu"
+    engine: Any = "auto"
+
+    def _solved(self, problem: Problem, **options: Any) -> Fitted:
+        return fitted(problem, self.optimizer, self.tol, self.max_iter, engine=self.engine, **options)
+
+
+class LinearPrediction(MultiOutputMixin, RegressorMixin):
+    """Prediction with coef_ and intercept_; columns of y are problems of their own."""
+
+    coef_: Array
+    intercept_: Any
+
+    def predict(self, X: Any) -> Array:
+        """X coef_' + intercept_."""
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", reset=False)
+        made: Array = linear.predicted(X, self.coef_, self.intercept_)
+        return made
+
+    @property
+    def sparse_coef_(self) -> Any:
+        """coef_ as a sparse matrix with one row per target."""
+        return sparse.csr_matrix(self.coef_)
+
+    def _checked_data(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Array, Array | None]:
+        """X dense or CSR, y and the weights, in float64."""
+        X, y = validate_data(self, X, y, accept_sparse="csr", y_numeric=True, multi_output=True, dtype=np.float64)
+        weights = None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float64)
+        return X, y, weights
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+@parameters
+class LinearRegressor(LinearPrediction, Certified):
+    """min_{w,c} 1/S sum_i s_i phi(x_i'w + c; y_i) + alpha r(w), S = sum_i s_i: a loss, a penalty and their parameters.
+
+    The columns of y (n_samples, n_targets) are one batch that shares X. Everything is computed in float64.
+
+    alpha : how strong the penalty is: a number >= 0, or one for each target.
+    l1_ratio : r(w) = l1_ratio |w|_1 + (1 - l1_ratio)/2 |w|^2; a number from 0 to 1, or one for each target.
+    fit_intercept : whether there is a c, which is not penalised.
+    positive : whether w >= 0.
+    warm_start : whether a fit starts from the coef_ of the one before.
+
+    coef_ (n_features,) or (n_targets, n_features), intercept_, dual_gap_ and n_iter_: a number, or one per target.
+    dual_gap_ is a certificate, computed in float64: the objective above is at most so far from its minimum. n_iter_ is
+    at least 1, as the iteration that finds nothing to do is counted.
+    """
+
+    alpha: Any = field(default=1.0, kw_only=False)
+    l1_ratio: Any = 1.0
+    fit_intercept: Any = True
+    positive: Any = False
+    warm_start: Any = False
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        self._fit_checked(*self._checked_data(X, y, sample_weight))
+        return self
+
+    def _fit_checked(self, X: Any, y: Array, sample_weight: Array | None) -> None:
+        """Fit validated data."""
+        checked(self.max_iter, self.tol)
+        device = chosen_device(self.device)
+        weights = None
+        if sample_weight is not None:
+            linear.positive_weights(torch.from_numpy(sample_weight))
+            counted = sample_weight > 0
+            X, y, sample_weight = X[counted], y[counted], sample_weight[counted]
+            weights = linear.scaled_weights(tensor(sample_weight, device))
+        targets = tensor(y.reshape(len(y), -1), device)
+        alpha = tensor(numbers("alpha", self.alpha, targets.shape[1]), device)
+        shift = self._shift(targets, weights) if self.fit_intercept else torch.zeros_like(targets[0])
+        made = self._design(X, weights, device)
+        total = linear.objective_scale(weights, len(targets))
+        f = self._loss(made, targets, shift, weights)
+        found = self._solved(Problem(f, self._penalty(made, total * alpha)), x0=self._start(made, shift))
+        self._keep(made.coefficients(found.x), shift + made.intercepts(found.x), found, total, single=y.ndim == 1)
+
+    def _design(self, X: Any, weights: Tensor | None, device: torch.device) -> Design:
+        """With a column for the intercept."""
+        return linear.design(X, weights, self.fit_intercept, device, constant=self.fit_intercept)
+
+    def _shift(self, targets: Tensor, weights: Tensor | None) -> Tensor:
+        """(t,): an intercept to begin with."""
+        return linear.average(targets, weights)
+
+    def _loss(self, made: Design, targets: Tensor, shift: Tensor, weights: Tensor | None) -> Smooth:
+        """sum_i w_i phi of the rows of A v + shift, for each of the `targets` (m, t)."""
+        raise NotImplementedError
+
+    def _penalty(self, made: Design, size: Tensor) -> Penalty:
+        """size r, size (t,)."""
+        ratio = tensor(numbers("l1_ratio", self.l1_ratio, len(size), most=1), size.device)
+        return made.penalty(ratio * size, (1 - ratio) * size, self.positive)
+
+    def _start(self, made: Design, shift: Tensor) -> Tensor | None:
+        """The last solution, where there is one that may be used."""
+        if not self.warm_start or not hasattr(self, "coef_"):
+            return None
+        coef = tensor(np.atleast_2d(self.coef_), shift.device)
+        if coef.shape != (len(shift), len(made.scale)):
+            return None
+        intercept = tensor(np.atleast_1d(self.intercept_), shift.device)
+        return made.variables(coef, intercept - shift)
+
+    def _keep(self, coef: Tensor, intercept: Tensor, found: Fitted, total: float, single: bool) -> None:
+        gap, count = array(found.seen.gap / total), array(found.iterations.clamp(min=1))
+        self.coef_ = array(coef[0] if single else coef)
+        self.intercept_ = float(intercept[0]) if single else array(intercept)
+        self.dual_gap_ = float(gap[0]) if single else gap
+        self.n_iter_ = int(count[0]) if single else count.tolist()

@@ -1,0 +1,142 @@
+"""Cross-validated errors of least squares: (responses x folds x alphas) in batches that share one matrix."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sureprox.base.errors import InputError
+from sureprox.problems import Problem, WeightedLeastSquares, Zero
+from sureprox.problems.smooth import LinearModel
+from sureprox.sklearn import linear
+from sureprox.sklearn.engine import Fitted
+from sureprox.sklearn.linear import Design
+from sureprox.solve.plan import step_size
+
+LARGEST = 2**24  # entries of all gathered columns, beyond which Newton steps cost more than they save
+ROOM = {"cpu": 2**29, "cuda": 2**33}  # bytes for the vectors of a batch
+VECTORS = 12  # of n and of m numbers that a solve holds for each instance, about
+BLOCK = 16  # alphas of many responses that are solved together, the next ones from their solutions
+
+Solver = Callable[..., Fitted]  # of a problem, with options of `engine.fitted`
+
+
+@dataclass(frozen=True)
+class Folds:
+    """Weights (F, m) of the rows in training and in testing: zero where a row is left out."""
+
+    train: Tensor
+    test: Tensor
+
+    def __len__(self) -> int:
+        return len(self.train)
+
+
+def folds_of(splits: Any, weights: Tensor) -> Folds:
+    """Of (train, test) pairs of row numbers."""
+    train: list[Tensor] = []
+    test: list[Tensor] = []
+    for pair in splits:
+        for rows, kept in zip(pair, (train, test), strict=True):
+            inside = torch.zeros_like(weights, dtype=torch.bool)
+            inside[torch.as_tensor(np.asarray(rows), device=weights.device)] = True
+            kept.append(torch.where(inside, weights, 0.0))
+    folds = Folds(torch.stack(train), torch.stack(test))
+    if not bool((folds.train.sum(1) > 0).all() and (folds.test.sum(1) > 0).all()):
+        raise InputError("some fold has no row of positive weight to train or to test on; use fewer folds")
+    return folds
+
+
+@dataclass(frozen=True)
+class FoldErrors:
+    """The mean squared errors on the rows that each fold leaves out.
+
+    made, targets (m, R) and alphas (R, K), falling: the data, and the sizes of the penalty for each response.
+    """
+
+    made: Design
+    targets: Tensor
+    folds: Folds
+    centre: bool
+    ratio: float  # l1_ratio
+    positive: bool
+    solved: Solver
+    engine: str
+
+    def of(self, alphas: Tensor) -> Tensor:
+        """(R, F, K)."""
+        F, (R, K) = len(self.folds), alphas.shape
+        A, b, weights = shared_rows(self.made.A, self.targets, self.folds.train, self.centre)
+        inside = self.centre and A is self.made.A  # triangular factors are centred already
+        whole = WeightedLeastSquares(A, b[:1].expand(F, -1), weights, inside)
+        step = step_size(Problem(whole, Zero()), self.engine)
+        room = room_for(whole)
+        block = max(1, min(K if R == 1 else BLOCK, room // F))
+        errors = alphas.new_empty(R, F, K)
+        for some in parts(R, max(1, room // (F * block))):
+            r = len(alphas[some])
+            f = WeightedLeastSquares(A, b[some].repeat_interleave(F, 0), weights.repeat(r, 1), inside)
+            x = None
+            for these in parts(K, block):
+                x = self._solutions(f, alphas[some, these], step, x)
+                errors[some, :, these] = self._errors(x, self.targets[:, some]).reshape(r, F, -1)
+        return errors
+
+    def _solutions(self, f: WeightedLeastSquares, alphas: Tensor, step: Tensor, last: Tensor | None) -> Tensor:
+        """(r F k, n) for the alphas (r, k); `last`: those of the alphas before, whose smallest is the start."""
+        (r, k), F = alphas.shape, len(self.folds)
+        each = torch.arange(r * F, device=alphas.device).repeat_interleave(k)
+        size = (self.folds.train.sum(1).view(1, F, 1) * alphas.unsqueeze(1)).flatten()
+        penalty = self.made.penalty(self.ratio * size, (1 - self.ratio) * size, self.positive)
+        found = self.solved(
+            Problem(f.select(each), penalty),
+            polish=len(each) * f.m * min(f.m, f.n) <= LARGEST,
+            step_size=step[each % F],
+            floor=1.0,
+            check_every=25,
+            x0=None if last is None else last.reshape(r * F, -1, f.n)[:, -1][each],
+        )
+        return found.x
+
+    def _errors(self, x: Tensor, targets: Tensor) -> Tensor:
+        """(r F, k) from the solutions x (r F k, n)."""
+        F, r = len(self.folds), targets.shape[1]
+        train = self.folds.train / self.folds.train.sum(1, keepdim=True)
+        test = self.folds.test / self.folds.test.sum(1, keepdim=True)
+        residual = targets.mT.reshape(r, 1, 1, -1) - self.made.map.forward(x).reshape(r, F, -1, len(targets))
+        if self.centre:
+            residual = residual - (train.unsqueeze(1) * residual).sum(3, keepdim=True)
+        return (test.unsqueeze(1) * residual.square()).sum(3).flatten(0, 1)
+
+
+def room_for(f: LinearModel) -> int:
+    """How many instances like those of f are solved together."""
+    return max(1, ROOM[f.like.device.type] // (8 * VECTORS * (f.n + f.m)))
+
+
+def parts(count: int, size: int) -> Iterator[slice]:
+    """0, ..., count - 1 in pieces of `size`."""
+    return (slice(start, min(start + size, count)) for start in range(0, count, size))
+
+
+def shared_rows(A: Any, targets: Tensor, train: Tensor, centre: bool) -> tuple[Any, Tensor, Tensor]:
+    """(A, b (R, m), weights (F, m)) that serve all folds: the rows themselves, or, where these are many, those of
+    triangular factors.
+
+    The factor of a fold, centred already, has n + R rows; the factors of all folds stand below each other, and the
+    weights of a fold are one on its own and zero on the others.
+    """
+    (m, n), (F, R) = A.shape, (len(train), targets.shape[1])
+    if not isinstance(A, Tensor) or m <= F * (n + R):
+        return A, targets.mT.contiguous(), train
+    made = []
+    for weights in train:
+        rows = torch.cat([A, targets], 1)
+        rows = linear.weighted_rows(rows - linear.average(rows, weights) if centre else rows, weights)
+        made.append(torch.linalg.qr(rows, mode="r").R)
+    factors = torch.cat(made)
+    own = torch.eye(F, dtype=A.dtype, device=A.device).repeat_interleave(n + R, dim=1)
+    return factors[:, :n].contiguous(), factors[:, n:].mT.contiguous(), own
