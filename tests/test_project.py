@@ -77,6 +77,7 @@ def test_make_lint_checks_the_import_rules() -> None:
 def test_version_is_the_same_everywhere() -> None:
     declared = re.search(r'^version = "(.+)"', (ROOT / "pyproject.toml").read_text(), flags=re.MULTILINE)
     assert declared is not None
+    assert f"\nversion: {declared[1]}\n" in (ROOT / "CITATION.cff").read_text()
     result = run(sys.executable, "-m", "sureprox", "--version")
     assert (result.returncode, result.stdout) == (0, f"sureprox {declared[1]}\n")
 

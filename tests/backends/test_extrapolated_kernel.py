@@ -114,8 +114,8 @@ def test_compiled_code_can_hold_the_operation():
 @pytest.mark.parametrize("size", [1e-15, 1.0, 1e15])
 def test_largest_eigenvalue_from_one_read_per_step(on_cpu, gram_schmidt, size):
     generator = torch.Generator().manual_seed(4)
-    A = torch.randn(6, 60, 120, generator=generator)
-    A[3] = torch.randn(60, 1, generator=generator) @ torch.randn(1, 120, generator=generator)  # rank one
+    A = torch.randn(6, 48, 64, generator=generator)
+    A[3] = torch.randn(48, 1, generator=generator) @ torch.randn(1, 64, generator=generator)  # rank one
     A[4] = 0.0
     A[5, :, 1:] = 0.0
     exact = torch.linalg.matrix_norm(A.double(), ord=2).square()
@@ -126,7 +126,7 @@ def test_largest_eigenvalue_from_one_read_per_step(on_cpu, gram_schmidt, size):
 
 
 def test_largest_eigenvalue_of_an_instance_does_not_depend_on_others(on_cpu, gram_schmidt):
-    A = torch.randn(3, 50, 60, generator=torch.Generator().manual_seed(5))
+    A = torch.randn(3, 44, 48, generator=torch.Generator().manual_seed(5))
     alone = torch.cat([block_lanczos(part, gram_schmidt) for part in A.split(1)])
     torch.testing.assert_close(block_lanczos(A, gram_schmidt), alone, rtol=1e-6, atol=0)
 

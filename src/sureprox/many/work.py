@@ -67,14 +67,14 @@ def solve_part(task: Task) -> Done:
     except InputError as error:
         raise InputError(f"shard {task.index}: {error}") from None
     if shards is None:
-        return described(solved, keep=True)
+        return _done(solved, keep=True)
     shards.write(task.index, solved, label)
-    return described(solved, keep=False)
+    return _done(solved, keep=False)
 
 
 def found(shards: Shards, index: int) -> Done:
     """The same from a shard that was written before."""
-    return described(shards.read(index), keep=False)
+    return _done(shards.read(index), keep=False)
 
 
 def _solved(task: Task) -> Solved:
@@ -121,6 +121,7 @@ def fitting(problem: Problem, settings: Settings, device: torch.device) -> int:
     return _needed[key].fit(free_memory(device) if settings.memory is None else settings.memory)
 
 
-def described(solved: Solved, *, keep: bool) -> Done:
+def _done(solved: Solved, *, keep: bool) -> Done:
+    """With the results themselves where they are kept nowhere else."""
     worst = largest_relative(solved.gap, solved.objective)
     return Done(solved.index, dict(solved.counts), worst, solved if keep else None)

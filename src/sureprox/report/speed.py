@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
-from sureprox.base.drawing import save_figure, tidy
+from sureprox.base.drawing import GREY, SKY, save_figure, tidy
 from sureprox.evaluation.speed_records import SpeedRecord
 from sureprox.report.battery import LABELS
-from sureprox.report.style import GREY, SKY, styles
+from sureprox.report.style import styles
 
 SATURATED = 1.6  # of the time, at least, if the batch is twice as large: then the device is busy
 BEND = 0.2  # relative distance from a straight line that has to be explained

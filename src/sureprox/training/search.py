@@ -14,6 +14,7 @@ from sureprox.base.files import locked, write_atomically
 from sureprox.base.machine import today
 from sureprox.base.words import require_whole
 from sureprox.training.api import check_fit
+from sureprox.training.backends import check_backend
 from sureprox.training.config import Recipe
 from sureprox.training.jobs import Ending, Job, Outcome, failed
 from sureprox.training.recipe_files import recipe_text
@@ -21,7 +22,6 @@ from sureprox.training.space import Space, applied, check_space, default_space, 
 from sureprox.training.study import Study, TrialRow, quiet
 from sureprox.training.sweep import SUMMARY
 from sureprox.training.trials import Told, Trial, run_trial
-from sureprox.training.unrolled import BACKENDS
 
 BEST = "best.toml"
 FORMAT = 1
@@ -128,8 +128,7 @@ def _check(recipe: Recipe, space: Space, trials: int, seed: int, parallel: int |
     for name, value, least in (("trials", trials, 1), ("seed", seed, 0), ("parallel", parallel, 1)):
         if value is not None:
             require_whole(name, value, least, ConfigError)
-    if backend not in BACKENDS:
-        raise ConfigError(f"backend is {backend!r}; choose one of {', '.join(BACKENDS)}")
+    check_backend(backend)
 
 
 def _best(rows: tuple[TrialRow, ...]) -> TrialRow | None:

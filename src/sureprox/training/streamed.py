@@ -3,26 +3,24 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from sureprox.base.types import Scalars, Vectors
-from sureprox.kernels import compiler_available
 from sureprox.kernels.runtime.compiled import tensor_fields, with_own_code
 from sureprox.optimizers import Optimizer, State
 from sureprox.optimizers.base import Seen
 from sureprox.problems.smooth import LinearModel
 from sureprox.sources import Family
+from sureprox.training.backends import BackedRun
 from sureprox.training.captured import CapturedUpdate
 from sureprox.training.goal import SOLVED, Goal, inner, inside, log_gap, solved_problems
-from sureprox.training.run import TrainingRun
 from sureprox.training.segment import Course
 from sureprox.training.share import Share
 from sureprox.training.stream_config import StreamConfig
 
-T = TypeVar("T")
 LOST = 32.0  # a log gap beyond which an instance is given up
 CEILING = 80.0  # of the log gap in the loss: from there on there is no gradient
 
@@ -131,7 +129,7 @@ class Stream:
             mine.copy_(saved[name])
 
 
-class StreamedRun(TrainingRun):
+class StreamedRun(BackedRun):
     """loss = sum_t w_t mean_i weight_i log(relative gap of instance i after step t + 1e-10), w_t rising 0.3 to 1.7.
 
     A family with `parts`, families of problems that cannot share a batch, has a stream for each, which take turns.
@@ -153,9 +151,8 @@ class StreamedRun(TrainingRun):
         self.rising = rising / self.config.segment
         generator = self.validation_generator()
         self.validation = self._validation_sets(generator)
-        self.step: Step = gap_step
         self.graphs: dict[int, CapturedUpdate] = {}
-        self._choose(backend)
+        self.choose(backend, auto_on_cpu="plain")
 
     def _validation_sets(self, generator: torch.Generator) -> list[tuple[Goal, State]]:
         """Fixed problems of every part, as many of each, and where they start: this process's share of them."""
@@ -191,6 +188,14 @@ class StreamedRun(TrainingRun):
         }
 
     def learn(self) -> Tensor:
+        random = self.generator.get_state()
+        try:
+            return self._learned()
+        except Exception:  # a second attempt must draw the same
+            self.generator.set_state(random)
+            raise
+
+    def _learned(self) -> Tensor:
         batch, stream = self.stream_config.batch, self.stream
         fresh = torch.randint(len(stream.pool.scale), (batch,), generator=self.generator, device=self.device)
         x0 = self.parts[self.turn].start(batch, self.generator, self.dtype)
@@ -238,34 +243,11 @@ class StreamedRun(TrainingRun):
         means = torch.stack(every).mean(0)
         return means.mean(), means[-1]
 
-    def attempt(self, work: Callable[[], T]) -> T:
-        """Compilers and captures can fail in many ways; plain PyTorch then does the same work, and an event says so."""
-        random, exchanged = self.generator.get_state(), self.team.calls
-        try:
-            return work()
-        except Exception as error:
-            if self.backend_name == "plain" or self.team.calls > exchanged:  # the others will not do it again
-                raise
-            reason = str(error).splitlines()[0] if str(error) else ""
-            kind = type(error).__name__
-            self.tell("note", text=f"{self.backend_name} failed ({kind}: {reason}): going on with plain")
-            self.backend_name, self.step = "plain", gap_step
-            self.generator.set_state(random)
-            return work()
+    def use_plain(self) -> None:
+        self.step: Step = gap_step
 
-    def _choose(self, backend: str) -> None:
-        on_gpu = self.device.type == "cuda"
-        if backend == "auto":
-            backend = "graph" if on_gpu else "plain"
-        if backend == "plain":
-            return
-        if backend == "graph" and not on_gpu:
-            self.tell("note", text="CUDA graphs need a GPU: training with plain PyTorch")
-        elif not compiler_available(self.device):
-            self.tell("note", text=f"no compiler for {self.device.type} found: training with plain PyTorch")
-        else:
-            self.backend_name = backend
-            self.step = torch.compile(with_own_code(gap_step), fullgraph=True, dynamic=False)
+    def use_quick(self) -> None:
+        self.step = torch.compile(with_own_code(gap_step), fullgraph=True, dynamic=False)
 
 
 def _finite(gradients: Sequence[Tensor]) -> list[Tensor]:
