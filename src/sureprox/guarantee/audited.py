@@ -17,7 +17,7 @@ from sureprox.problems import Problem
 from sureprox.problems.checks import trusted
 from sureprox.problems.stacked import Points, Stacked, is_still
 
-ASKED = 3 / 4  # an audit after k iterations asks for what so many times k steps of FISTA would have guaranteed
+ASKED = 1 / 2  # an audit after k iterations asks for what so many times k steps of FISTA would have guaranteed
 OPTIMIZER, FISTA, RESTARTED = (TRACKS.index(track) for track in (Track.OPTIMIZER, Track.FISTA, Track.RESTARTED))
 REACHES = (4.0, 1.0, 1 / 4, 1 / 16, 1 / 64)  # weights, in units of the one that is asked for, that an audit tries
 
@@ -39,11 +39,11 @@ class AuditedState(GuaranteedState):
 
     def shown(self) -> "AuditedState":
         """With the current point of whoever has the turn as x: where that is the optimizer, its F is not known yet."""
-        x = self.inner.x
-        here = (self.turn == OPTIMIZER) & torch.isfinite(x.detach()).all(1)
-        return replace(
-            self,
-            x=torch.where(here.unsqueeze(1), x, self.x),
+        if not self.bound:
+            return self.changed(x=self.inner.x, track=self.turn)
+        here = self.turn == OPTIMIZER
+        return self.changed(
+            x=torch.where(here.unsqueeze(1), self.inner.x, self.x),
             track=torch.where(here, OPTIMIZER, self.track),
         )
 
@@ -55,10 +55,10 @@ class AuditedState(GuaranteedState):
 class Audited(Optimizer[AuditedState]):
     """`optimizer` alone, and FISTA where its point is not proved to be as good as FISTA's would be; the best seen.
 
-    F(x_k) - F* <= 2 L |x_0 - x*|^2 / (k/4)^2 for every k >= 20 and F(x_k) never rises, whatever `optimizer` does
+    F(x_k) - F* <= 2 L |x_0 - x*|^2 / (k/6)^2 for every k >= 20 and F(x_k) never rises, whatever `optimizer` does
     (rejected steps and L: as in `Certified`), at one gradient per iteration, and one more at the start and at each
     audit. After k = 16, 32, 64, ... iterations, for each instance alone: if the gradient at the optimizer's point
-    proves that no solution is lower than what 3/4 k steps of FISTA guarantee, and if the point is better than the best
+    proves that no solution is lower than what k/2 steps of FISTA guarantee, and if the point is better than the best
     one at the audit before, the optimizer goes on undisturbed. Else FISTA, from where it stood, from x_0 at first,
     takes the next k/2 iterations. If it finds a better point than the optimizer has, or if that had got no further, the
     optimizer is given up: restarted FISTA goes on from the best point in its place, and is audited like it.
@@ -103,10 +103,11 @@ class Audited(Optimizer[AuditedState]):
         if state.bound:
             after = self._fista_step(Stacked(problem, 1, self.operations), after)
         k = state.k + 1
-        after = replace(after, k=k, inner=replace(after.inner, k=k))
+        # a paused optimizer counts on, so that what it does later is no matter of its neighbours
+        after = after.changed(k=k, inner=after.inner if after.inner.k == k else replace(after.inner, k=k))
         if is_check(k):
             return self._audited(problem, after)
-        return self._handed_back(after) if k % 3 == 0 and is_check(2 * k // 3) else after
+        return self._handed_back(after) if state.bound and k % 3 == 0 and is_check(2 * k // 3) else after
 
     def _optimizer_step(self, problem: Problem, state: AuditedState) -> AuditedState:
         before = state.inner
@@ -114,14 +115,16 @@ class Audited(Optimizer[AuditedState]):
             inner = moved(self.optimizer, problem, before, state.start.slope, self.operations)
         else:
             inner = stepped(self.optimizer, problem, before, self.operations)
-        length = torch.linalg.vector_norm(inner.x.detach(), dim=1)
-        move = torch.linalg.vector_norm((inner.x - before.x).detach(), dim=1)
-        still = is_still(move / length.clamp(min=torch.finfo(length.dtype).tiny))
-        idle = torch.where(still, state.idle + 1, 0)
+        idle = state.idle
+        if inner.x.dtype == torch.float32:  # which may rest before it has converged
+            length = torch.linalg.vector_norm(inner.x.detach(), dim=1)
+            move = torch.linalg.vector_norm((inner.x - before.x).detach(), dim=1)
+            still = is_still(move / length.clamp(min=torch.finfo(length.dtype).tiny))
+            idle = torch.where(still, state.idle + 1, 0)
         if state.bound:
             mine = state.turn == OPTIMIZER
             inner, idle = before.replaced(mine, inner), torch.where(mine, idle, state.idle)
-        return replace(state, inner=inner, idle=idle)
+        return state.changed(inner=inner, idle=idle)
 
     def _fista_step(self, stack: Stacked, state: AuditedState) -> AuditedState:
         """A step of FISTA where that has the turn, and of restarted FISTA where the optimizer has been given up."""
@@ -143,8 +146,7 @@ class Audited(Optimizer[AuditedState]):
         best = best_of(state, new, replace(seen, above=above))
         weight = torch.where(plain & accepted[:, 0], fista.t[:, 0].square() / L, state.fista_weight)
         idle = torch.where(~best.better & is_still(seen.move[:, 0]), state.idle + 1, 0)
-        return replace(
-            state,
+        return state.changed(
             x=best.x,
             z=best.z,
             track=torch.where(best.better, state.turn, state.track),
@@ -177,8 +179,7 @@ class Audited(Optimizer[AuditedState]):
         progress = best.better | (state.turn == RESTARTED)
         failed = ~(weight >= asked) | ~progress
         turn = torch.where(failed, FISTA, torch.where(state.given_up, RESTARTED, OPTIMIZER))
-        return replace(
-            state,
+        return state.changed(
             x=best.x,
             z=best.z,
             track=torch.where(best.better, state.turn, state.track),
@@ -197,8 +198,7 @@ class Audited(Optimizer[AuditedState]):
         lost = over & ((state.track == FISTA) | state.idle_turn)
         given_up = state.given_up | lost
         turn = torch.where(over, torch.where(given_up, RESTARTED, OPTIMIZER), state.turn)
-        return replace(
-            state,
+        return state.changed(
             turn=turn,
             free=bool((turn == OPTIMIZER).any()),
             bound=bool((turn != OPTIMIZER).any()),
