@@ -7,9 +7,33 @@ import sys
 import pytest
 from sklearn.utils.estimator_checks import estimator_checks_generator, parametrize_with_checks
 
-from sureprox.sklearn import Lasso, LassoCV, LogisticRegression, SparseCoder
+from sureprox.sklearn import (
+    ElasticNet,
+    ElasticNetCV,
+    GroupLasso,
+    HuberRegressor,
+    Lasso,
+    LassoCV,
+    LogisticRegression,
+    LogisticRegressionCV,
+    NonNegativeLeastSquares,
+    PoissonRegressor,
+    SparseCoder,
+)
 
-ESTIMATORS = [Lasso(), LassoCV(), LogisticRegression(), SparseCoder()]
+ESTIMATORS = [
+    ElasticNet(),
+    ElasticNetCV(l1_ratio=[0.5, 0.9], alphas=3, cv=2),
+    GroupLasso(),
+    HuberRegressor(),
+    Lasso(),
+    LassoCV(alphas=5, cv=3),
+    LogisticRegression(),
+    LogisticRegressionCV(Cs=[0.1], cv=2),
+    NonNegativeLeastSquares(),
+    PoissonRegressor(),
+    SparseCoder(),
+]
 
 
 @parametrize_with_checks(ESTIMATORS)

@@ -5,10 +5,10 @@ import pytest
 import sklearn.linear_model as theirs
 from scipy import sparse
 from sklearn.datasets import load_breast_cancer, load_diabetes, make_regression
-from sklearn.model_selection import KFold
+from sklearn.model_selection import GroupKFold, KFold
 
 from helpers import refused
-from sureprox.sklearn import Lasso, LassoCV
+from sureprox.sklearn import ElasticNetCV, Lasso, LassoCV, folds, linear
 
 DATA = {
     "diabetes": lambda: load_diabetes(return_X_y=True),
@@ -99,3 +99,66 @@ def test_the_path_does_not_depend_on_the_unit_of_the_features(unit):
     plain, scaled = (LassoCV(alphas=10, cv=3).fit(X * size, y) for size in (1.0, unit))
     np.testing.assert_allclose(scaled.alphas_ / unit, plain.alphas_, rtol=1e-12)
     np.testing.assert_allclose(scaled.coef_ * unit, plain.coef_, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("positive", [False, True])
+def test_elastic_net_cv(positive):
+    X, y = DATA["diabetes"]()
+    options = {"l1_ratio": [0.5, 0.9], "alphas": 12, "cv": 3, "positive": positive}
+    ours = ElasticNetCV(path_tol=1e-9, **options).fit(X, y)
+    expected = theirs.ElasticNetCV(tol=1e-12, max_iter=1_000_000, **options).fit(X, y)
+    assert (ours.alpha_, ours.l1_ratio_) == (pytest.approx(expected.alpha_, rel=1e-9), expected.l1_ratio_)
+    np.testing.assert_allclose(ours.alphas_, expected.alphas_, rtol=1e-9)
+    np.testing.assert_allclose(ours.mse_path_, expected.mse_path_, rtol=1e-4)
+    np.testing.assert_allclose(ours.coef_, expected.coef_, atol=1e-3)
+
+
+@pytest.mark.parametrize("name", ["wide", "tall"])
+def test_an_alpha_for_each_column_of_y(name, monkeypatch):
+    """As `LassoCV` column by column, also where the targets and alphas are taken a few at a time."""
+    X, y = DATA[name]()
+    random = np.random.default_rng(0)
+    Y = np.stack([y, X[:, 0] + random.normal(size=len(y)), random.normal(size=len(y))], 1)
+    options = {"alphas": 20, "cv": 3, "path_tol": 1e-8}
+    together = LassoCV(**options).fit(X, Y)
+    assert together.mse_path_.shape == (3, 20, 3)
+    assert together.alphas_.shape == (3, 20)
+    for k in range(3):
+        expected = reference(alphas=20, cv=3).fit(X, Y[:, k])
+        assert together.alpha_[k] == pytest.approx(expected.alpha_, rel=1e-9)
+        np.testing.assert_allclose(together.mse_path_[k], expected.mse_path_, rtol=1e-4)
+        scale = max(1, np.abs(expected.coef_).max())
+        np.testing.assert_allclose(together.coef_[k], expected.coef_, rtol=0, atol=1e-4 * scale)
+    monkeypatch.setitem(folds.ROOM, "cpu", 8 * folds.VECTORS * 2000)
+    few = LassoCV(**options).fit(X, Y)
+    np.testing.assert_allclose(few.mse_path_, together.mse_path_, rtol=1e-5)
+    np.testing.assert_array_equal(few.alpha_, together.alpha_)
+
+
+def test_one_alpha_for_all_columns_of_y():
+    X, y = DATA["wide"]()
+    Y = np.stack([y, y[::-1] * 2], 1)
+    model = LassoCV(alphas=10, cv=3, alpha_per_target=False).fit(X, Y)
+    each = [LassoCV(alphas=model.alphas_, cv=3).fit(X, column).mse_path_ for column in Y.T]
+    np.testing.assert_allclose(model.mse_path_, np.mean(each, 0), rtol=1e-6)
+    assert model.alpha_ == model.alphas_[np.argmin(np.mean(each, (0, 2)))]
+    assert model.alphas_[0] == pytest.approx(max(LassoCV(alphas=2, cv=3).fit(X, c).alphas_[0] for c in Y.T))
+    assert model.coef_.shape == (2, X.shape[1])
+
+
+def test_groups_go_to_the_splitter():
+    X, y = DATA["wide"]()
+    groups = np.arange(len(y)) % 4
+    ours = LassoCV(alphas=5, cv=GroupKFold(4)).fit(X, y, groups=groups)
+    given = LassoCV(alphas=5, cv=list(GroupKFold(4).split(X, y, groups))).fit(X, y)
+    np.testing.assert_array_equal(ours.mse_path_, given.mse_path_)
+
+
+def test_cross_validation_of_sparse_data_that_stays_sparse(monkeypatch):
+    X, y = DATA["wide"]()
+    X = X * (np.abs(X) > 1)
+    dense = ElasticNetCV(alphas=6, path_tol=1e-8).fit(X, y)
+    monkeypatch.setattr(linear, "SMALL", 0)
+    ours = ElasticNetCV(alphas=6, path_tol=1e-8).fit(sparse.csr_array(X), y)
+    assert ours.alpha_ == pytest.approx(dense.alpha_)
+    np.testing.assert_allclose(ours.mse_path_, dense.mse_path_, rtol=1e-5)

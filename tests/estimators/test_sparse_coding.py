@@ -69,6 +69,18 @@ def test_default_alpha_and_precision():
     np.testing.assert_allclose(codes, sparse_encode(X, dictionary, alpha=1.0), atol=1e-3)
 
 
+def test_float32_stays_float32():
+    X, dictionary = patches(5, seed=6)
+    X = X.astype(np.float32)
+    assert sparse_encode(X, dictionary, alpha=ALPHA).dtype == np.float32
+    coder = SparseCoder(dictionary, transform_alpha=ALPHA)
+    assert coder.fit_transform(X).dtype == coder.inverse_transform(coder.fit_transform(X)).dtype == np.float32
+    assert SparseCoder(transform_alpha=ALPHA).fit(X).components_.dtype == np.float32
+    pytest.importorskip("pandas")
+    named = coder.set_output(transform="pandas").fit_transform(X)
+    assert list(named.columns[:2]) == ["sparsecoder0", "sparsecoder1"]
+
+
 def test_without_a_dictionary_the_axes_of_the_data_are_the_atoms():
     X, _ = patches(40, seed=5)
     coder = SparseCoder(transform_alpha=ALPHA, tol=1e-12)

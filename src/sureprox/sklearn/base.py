@@ -1,7 +1,7 @@
 """What the estimators share: how they are solved, linear predictions, and regression as one batch of problems."""
 
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -43,8 +43,9 @@ class Certified(BaseEstimator):
 
 
 class LinearPrediction(MultiOutputMixin, RegressorMixin):
-    """Prediction with coef_ and intercept_; columns of y are problems of their own."""
+    """Prediction with coef_ and intercept_; columns of y are problems of their own, if there may be `many_targets`."""
 
+    many_targets: ClassVar[bool] = True
     coef_: Array
     intercept_: Any
 
@@ -62,13 +63,17 @@ class LinearPrediction(MultiOutputMixin, RegressorMixin):
 
     def _checked_data(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Array, Array | None]:
         """X dense or CSR, y and the weights, in float64."""
-        X, y = validate_data(self, X, y, accept_sparse="csr", y_numeric=True, multi_output=True, dtype=np.float64)
+        X, y = validate_data(
+            self, X, y, accept_sparse="csr", y_numeric=True, multi_output=self.many_targets, dtype=np.float64
+        )
         weights = None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float64)
         return X, y, weights
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.target_tags.multi_output = self.many_targets
+        tags.target_tags.single_output = True
         return tags
 
 

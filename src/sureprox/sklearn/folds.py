@@ -71,8 +71,8 @@ class FoldErrors:
         F, (R, K) = len(self.folds), alphas.shape
         A, b, weights = shared_rows(self.made.A, self.targets, self.folds.train, self.centre)
         inside = self.centre and A is self.made.A  # triangular factors are centred already
-        whole = WeightedLeastSquares(A, b[:1].expand(F, -1), weights, inside)
-        step = step_size(Problem(whole, Zero()), self.engine)
+        whole = Problem(WeightedLeastSquares(A, b[:1].expand(F, -1), weights, inside), Zero())
+        step = step_size(whole, self.engine)
         room = room_for(whole)
         block = max(1, min(K if R == 1 else BLOCK, room // F))
         errors = alphas.new_empty(R, F, K)
@@ -112,9 +112,10 @@ class FoldErrors:
         return (test.unsqueeze(1) * residual.square()).sum(3).flatten(0, 1)
 
 
-def room_for(f: LinearModel) -> int:
-    """How many instances like those of f are solved together."""
-    return max(1, ROOM[f.like.device.type] // (8 * VECTORS * (f.n + f.m)))
+def room_for(problem: Problem) -> int:
+    """How many instances like those of this problem are solved together."""
+    assert isinstance(problem.f, LinearModel)
+    return max(1, ROOM[problem.device.type] // (8 * VECTORS * (problem.n + problem.f.m)))
 
 
 def parts(count: int, size: int) -> Iterator[slice]:

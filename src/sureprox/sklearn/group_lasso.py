@@ -17,7 +17,7 @@ from sureprox.sklearn.linear import Design
 
 @parameters
 class GroupLasso(ElasticNet):
-    """min_{w,c} 1/(2n) |y - X w - c|^2 + alpha sum_g t_g |w_g|, |w_g| the Euclidean norm of the coefficients of a group.
+    """min_{w,c} 1/(2n) |y - X w - c|^2 + alpha sum_g t_g |w_g|, |w_g| the Euclidean norm of a group of coefficients.
 
     In the terms of `sureprox.group_lasso` this is lam = n alpha on the centred data.
 

@@ -80,8 +80,9 @@ class LogisticRegression(ClassifierMixin, Certified):
 
     The loss is log(1 + exp(-y_i (x_i'w + c))), y in {-1, 1}, for two classes, and the multinomial one for more, with
     one w and c for each. In the terms of `sureprox.logistic`, a mean over the n rows, the L1 penalty is lam =
-    1 / (n C). s_i is the sample weight times the class weight. The intercept c is not penalised, as with scikit-learn's solver
-    "saga" and unlike "liblinear". A large sparse X is never made dense. Everything is computed in float64.
+    1 / (n C). s_i is the sample weight times the class weight. The intercept c is not penalised, as with the solver
+    "saga" of scikit-learn and unlike "liblinear". A large sparse X is never made dense. Everything is computed in
+    float64.
 
     C : the inverse of the strength of the penalty; infinity is no penalty.
     l1_ratio : 1, the default, is the L1 penalty, 0 the L2 penalty, which is scikit-learn's default.

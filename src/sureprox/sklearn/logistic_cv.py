@@ -77,10 +77,11 @@ class LogisticRegressionCV(LogisticRegression):
         return self._classes(X, np.broadcast_to(labels, inside.shape), inside, chosen_device(self.device))
 
     def _path(self, problems: Classes, Cs: Array, ratio: float) -> tuple[Array, Array]:
-        """(F, n_Cs, blocks, n + 1) coefficients, and the iterations (F, n_Cs); each batch starts from the one before."""
-        F, x, coefs, counts = len(problems.labels), None, [], []
+        """(F, n_Cs, blocks, n + 1) coefficients, and the iterations (F, n_Cs); a batch starts from the one before."""
+        F, coefs, counts = len(problems.labels), [], []
+        x: Tensor | None = None
         sizes = torch.as_tensor(Cs, device=problems.labels.device)
-        block = max(1, room_for(problems.problem(sizes[:1].expand(F), torch.ones_like(sizes[:1])).f) // F)
+        block = max(1, room_for(problems.problem(sizes[:1].expand(F), torch.ones_like(sizes[:1]))) // F)
         for these in parts(len(Cs), block):
             k = len(sizes[these])
             each = torch.arange(F, device=sizes.device).repeat_interleave(k)

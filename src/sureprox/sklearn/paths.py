@@ -55,15 +55,10 @@ def enet_path(
     (t, n), K = f.shape, len(grid)
     each = torch.arange(t, device=where).repeat_interleave(K)
     size = (len(y) * grid).repeat(t)
+    whole = Problem(f.select(each), made.penalty(ratio * size, (1 - ratio) * size, positive))
     found = [
-        fitted(
-            Problem(f.select(each[some]), made.penalty(ratio * size[some], (1 - ratio) * size[some], positive)),
-            optimizer,
-            tol,
-            max_iter,
-            engine=engine,
-        )
-        for some in parts(len(each), room_for(f))
+        fitted(whole.select(torch.arange(len(each), device=where)[some]), optimizer, tol, max_iter, engine=engine)
+        for some in parts(len(each), room_for(whole))
     ]
     coefs = torch.cat([made.coefficients(one.x) for one in found]).reshape(t, K, n).mT
     gaps = torch.cat([one.seen.gap for one in found]).reshape(t, K) / len(y)

@@ -43,8 +43,11 @@ class PoissonRegressor(LinearRegressor):
     sum. In the terms of `sureprox.Poisson` this is l1 = S alpha l1_ratio with a free c. tol is relative to half of the
     deviance plus the penalty.
 
-    All other parameters and the results are those of `Lasso`, l1_ratio that of `ElasticNet`; its default is 1.
+    There is one target. All other parameters and the results are those of `Lasso`, l1_ratio that of `ElasticNet`; its
+    default is 1.
     """
+
+    many_targets = False
 
     def _shift(self, targets: Tensor, weights: Tensor | None) -> Tensor:
         """The logarithm of the mean."""

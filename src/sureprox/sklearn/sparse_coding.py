@@ -24,13 +24,13 @@ def sparse_encode(
     optimizer: Any = None,
     device: str = "cpu",
     engine: str = "auto",
-) -> Array:
+) -> Any:
     """The codes (n_samples, n_components): min_c 1/2 |x - c D|^2 + alpha |c|_1 for every row x of X.
 
     The objective of scikit-learn's `sparse_encode` with algorithm "lasso_cd" or "lasso_lars", and in the terms of
     `sureprox.lasso` A = D' and lam = alpha. X (n_samples, n_features), dictionary (n_components, n_features). Every
-    code is certified: its objective is at most a factor 1 + tol above the best possible one. `engine` as in
-    `sureprox.solve`.
+    code is certified: its objective is at most a factor 1 + tol above the best possible one. Everything is computed in
+    float64, and rounded to float32 if X has that. `engine` as in `sureprox.solve`.
     """
     X = check_array(X, dtype=[np.float64, np.float32], input_name="X")
     atoms = check_array(dictionary, dtype=np.float64, input_name="dictionary")
@@ -42,7 +42,8 @@ def sparse_encode(
     where = chosen_device(device)
     problem = lasso(tensor(atoms.T, where), tensor(X, where), float(alpha))
     every = 10 if where.type == "cpu" else 25  # a GPU is quick with iterations, not with checks
-    return array(fitted(problem, optimizer, tol, max_iter, check_every=every, engine=engine).x)
+    codes = array(fitted(problem, optimizer, tol, max_iter, check_every=every, engine=engine).x)
+    return codes.astype(X.dtype, copy=False)
 
 
 class SparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -87,7 +88,7 @@ class SparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             raise InputError(f"transform_algorithm is {got!r}; choose from {', '.join(ALGORITHMS)}")
         atoms = self._given()
         if atoms is None:
-            atoms = np.linalg.svd(X.astype(np.float64), full_matrices=False)[2]
+            atoms = np.linalg.svd(X.astype(np.float64), full_matrices=False)[2].astype(X.dtype)
         if atoms.shape[1] != X.shape[1]:
             raise InputError(
                 f"X has shape {X.shape}; a dictionary of shape {atoms.shape} needs {atoms.shape[1]} columns"
@@ -111,7 +112,7 @@ class SparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             optimizer=self.optimizer,
             device=self.device,
             engine=self.engine,
-        ).astype(X.dtype)
+        )
         return np.hstack([np.maximum(codes, 0), -np.minimum(codes, 0)]) if self.split_sign else codes
 
     def inverse_transform(self, X: Any) -> Any:
@@ -124,7 +125,7 @@ class SparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         if self.split_sign:
             positive, negative = np.split(codes, 2, axis=1)
             codes = positive - negative
-        return codes @ atoms
+        return codes @ atoms.astype(codes.dtype)
 
     def _given(self) -> Array | None:
         """The dictionary that was passed, checked."""
