@@ -1,7 +1,7 @@
 """Problems from files: `.npz`, `.npy` pairs, `.mat`, tables (CSV, TSV, Parquet); `.zarr` arrays.
 
-Nothing in a file is executed. What a file declares is compared with the bytes it has before memory is taken for it, and whatever is wrong with it is
-an `InputError` of one line.
+Nothing in a file is executed. What a file declares is compared with the bytes it has before memory is taken for it, and
+whatever is wrong with it is an `InputError` of one line.
 """
 
 from sureprox.sources.problem_files.asked import Asked, Kind, LossName
