@@ -101,11 +101,14 @@ def features_by_hand(A, b, parts, before, momentum):
     return np.array(instance), np.array(rows), side_before, (x, xb, gb)
 
 
+def row(value) -> torch.Tensor:
+    return torch.as_tensor(value, dtype=F64).reshape(1, -1)
+
+
 @pytest.mark.parametrize("name", PARTS)
 def test_the_features_are_those_made_by_hand(name, monkeypatch):
     A, b, before = (normal(*shape, seed=s).numpy() for s, shape in enumerate(((M, N), (M,), (N,))))
     instance, coordinate, side, (x, xb, gb) = features_by_hand(A, b, PARTS[name], before, 0.6)
-    row = lambda value: torch.as_tensor(value, dtype=F64).reshape(1, -1)
     f = LeastSquares(torch.from_numpy(A).unsqueeze(0), row(b))
     given, optimizer, seen = Problem(f, Separable(**PARTS[name])), general(), []
     known = sure.sight

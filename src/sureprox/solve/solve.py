@@ -82,12 +82,10 @@ def named(name: str | None, problem: Problem) -> Optimizer[Any]:
     """ista, fista, fista-restart; sure, with its weights for such problems; a pretrained one, or a model at a path."""
     if name in CLASSICAL:
         return CLASSICAL[name]
-    if name not in (None, SURE):
-        return _kept(locate(str(name)), problem.device)
     default = default_optimizer(problem)
-    if name == SURE and not isinstance(default, Sure):
-        raise InputError(f"sure has no weights for {problem!r}; use fista-restart, or leave the optimizer out")
-    return default
+    if name is None or (name == SURE and isinstance(default, Sure)):
+        return default
+    return _kept(locate(name), problem.device)
 
 
 def require_known(name: str) -> None:
