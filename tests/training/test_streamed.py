@@ -11,7 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import sureprox as sp
 from helpers import refused
 from sureprox.optimizers import Sure
-from sureprox.sources import GroupFamily, LassoMixture, LogisticMixture, PoissonFamily
+from sureprox.sources import GeneralMixture, GroupFamily, LassoMixture, LogisticMixture, PoissonFamily
 from sureprox.training import StreamConfig, preset, train
 from sureprox.training.goal import inner, inside, log_gap, solved_problems
 from sureprox.training.run import TrainingRun
