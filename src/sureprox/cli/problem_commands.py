@@ -70,6 +70,9 @@ def solve(
     certify: Annotated[
         bool, typer.Option("--certify/--no-certify", help="FISTA's rate guaranteed beside the optimizer, or not.")
     ] = True,
+    audit: Annotated[
+        bool, typer.Option("--audit", help="The guarantee by audits: one gradient for each iteration, for any problem.")
+    ] = False,
     cheap: Annotated[bool, typer.Option("--cheap", help="A cheaper guarantee: one method at a time.")] = False,
     polish: Annotated[
         bool,
@@ -120,11 +123,11 @@ def solve(
     from sureprox.cli import choices
     from sureprox.cli.solve import Request, run
 
-    if cheap and not certify:
-        raise InputError("--cheap and --no-certify are given; choose one")
-    request = Request(
-        optimizer, tol, max_iter, "cheap" if cheap else certify, choices.chosen_device(device), polish, engine
-    )
+    given = [name for name, there in (("audit", audit), ("cheap", cheap), ("no-certify", not certify)) if there]
+    if len(given) > 1:
+        raise InputError(f"--{given[0]} and --{given[1]} are given; choose one")
+    guarantee: bool | str = certify and (given[0] if given else "auto")
+    request = Request(optimizer, tol, max_iter, guarantee, choices.chosen_device(device), polish, engine)
     asked = choices.asked_for(
         lam=lam,
         lam_ratio=lam_ratio,
