@@ -85,6 +85,9 @@ def solve(
         Path | None,
         typer.Option(metavar="FILE.csv", help="A line for each problem, too; with the coefficients of a table."),
     ] = None,
+    report: Annotated[
+        Path | None, typer.Option(metavar="FILE.html", help="A page about the solve: status, gaps, supports, time.")
+    ] = None,
     shards: Annotated[
         Path | None,
         typer.Option(
@@ -145,11 +148,11 @@ def solve(
         if dask or scheduler or chunk:
             raise InputError("--dask, --scheduler and --chunk go with --shards DIR; give it too")
         solutions = out or Path("solutions.npz")
-        choices.require_writable([solutions, csv], files)
+        choices.require_writable([solutions, csv, report], files)
         loaded = choices.loaded(files, table, asked)
-        run(loaded, request, solutions, csv, as_json=json)
+        run(loaded, request, solutions, csv, report, as_json=json)
         return
-    for option, value in {"out": out, "csv": csv, **table}.items():
+    for option, value in {"out": out, "csv": csv, "report": report, **table}.items():
         if value:
             raise InputError(f"--{option} does not go with --shards; leave it out")
     if dask and scheduler:
