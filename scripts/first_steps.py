@@ -8,6 +8,7 @@
 """
 
 import argparse
+import json
 import os
 import re
 import shlex
@@ -17,11 +18,20 @@ import sysconfig
 import tempfile
 import venv
 from pathlib import Path
+from subprocess import PIPE
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = (ROOT / "README.md", ROOT / "docs" / "quick_start.md")
 BLOCK = re.compile(r"^```(python|sh)\n(.*?)^```", flags=re.DOTALL | re.MULTILINE)
 LEFT_OUT = (["make"], ["pip"], ["sureprox", "advise"])
+DONE = "the block is done\n"
+SESSION = f"""
+import json, sys
+names = {{"__name__": "__main__"}}
+for line in sys.stdin:
+    exec(json.loads(line), names)
+    print({DONE.strip()!r}, flush=True)
+"""
 TABLE = "size,age,distance,price\n" + "".join(
     f"{i % 7},{i % 5},{i % 11},{3 * (i % 7) - i % 11 + 20}\n" for i in range(60)
 )
@@ -66,26 +76,42 @@ def surroundings(folder: Path, python: Path, no_compiler: bool) -> dict[str, str
 
 
 def walk(page: Path, folder: Path, python: Path, environment: dict[str, str]) -> None:
-    """The Python of the page up to each command is one program: what a command needs, it has written."""
+    """The Python of a page is one session, between whose blocks commands run."""
     folder.mkdir()
     (folder / "houses.csv").write_text(TABLE)
-    session = ""
+    session = subprocess.Popen(
+        [str(python), "-c", SESSION], cwd=folder, env=environment, stdin=PIPE, stdout=PIPE, text=True
+    )
     for language, text in BLOCK.findall(page.read_text(encoding="utf-8")):
         if language == "python":
-            session += text
-            run([str(python), "-c", session], folder, environment)
+            typed(session, text)
             continue
         for line in text.splitlines():
             words = shlex.split(line, comments=True)
             if words and not any(words[: len(left)] == left for left in LEFT_OUT):
                 run([str(python.with_name(words[0])), *words[1:]], folder, environment)
+    session.communicate(timeout=60)
+
+
+def typed(session: subprocess.Popen[str], text: str) -> None:
+    """A block, as if typed; a traceback goes to stderr."""
+    assert session.stdin is not None
+    assert session.stdout is not None
+    session.stdin.write(json.dumps(text) + "\n")
+    session.stdin.flush()
+    while (line := session.stdout.readline()) and line != DONE:
+        print(f"   {line}", end="")
+    if line != DONE:
+        raise SystemExit("a block of Python failed; its traceback is above")
+    print("ok", text.strip().splitlines()[-1])
 
 
 def run(words: list[str], folder: Path, environment: dict[str, str]) -> None:
     ended = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, timeout=600)
-    print(f"{ended.returncode}  {shlex.join(words)[-100:]!r}", ended.stderr.strip(), sep="\n" if ended.stderr else "")
+    print("ok" if ended.returncode == 0 else ended.returncode, Path(words[0]).name, shlex.join(words[1:]))
+    print("".join(f"   {line}\n" for line in ended.stderr.splitlines()), end="")
     if ended.returncode:
-        raise SystemExit(1)
+        raise SystemExit(f"a command failed:\n{ended.stdout}")
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from sureprox.advice.familiarity import Familiarity, familiarity
+from sureprox.advice.familiarity import familiarity
 from sureprox.advice.measure import Race
 from sureprox.advice.peers import externals
 from sureprox.advice.result import Advice, Timing

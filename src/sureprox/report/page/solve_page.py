@@ -1,4 +1,4 @@
-"""A page about one solve: how it went, every problem with its certificate and support, and the coefficients of a table."""
+"""A page about one solve: how it went, every problem with its certificate and support, and coefficients by name."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
