@@ -8,6 +8,7 @@ import torch
 import typer
 from rich.console import Console
 
+from sureprox.base.errors import InputError
 from sureprox.base.files import write_atomically
 from sureprox.cli import INTERRUPTED
 from sureprox.cli.choices import chosen_device
@@ -68,6 +69,8 @@ def _measure(
         for kind in wanted:
             found = battery.run(kind, lambda told: missing.update({told: None}) if isinstance(told, str) else None)
             records += found
+            if not found:
+                continue
             cells = (f"{r.optimizer} {r.quantile(1e-6, 0.5) or 'never'}" for r in found)
             console.print(f"{kind.name}: {', '.join(cells)}")
     except KeyboardInterrupt:
@@ -75,6 +78,8 @@ def _measure(
         raise typer.Exit(INTERRUPTED) from None
     for reason in missing:
         console.print(f"not available: {reason}")
+    if not records:
+        raise InputError("no kind could be measured; the reasons are above")
     return records
 
 
