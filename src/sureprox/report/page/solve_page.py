@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sureprox.report.page.assemble import document
-from sureprox.report.page.markup import Cell, Html, element, join, number, table
+from sureprox.report.page.markup import Cell, Html, Row, element, join, number, table
 from sureprox.report.page.section import Section
 
 MOST = 1000  # problems that are listed
@@ -81,7 +81,7 @@ def _problems(told: Told) -> Section:
 def _coefficients(told: Told) -> Section:
     shown = [problem["label"] for problem in told.problems[:BESIDE]]
     nonzero = {name: values for name, values in told.coefficients.items() if any(values)}
-    rows = [
+    rows: list[Row] = [
         [name, *(number(value, ".6g") if value else Cell("0", 0.0) for value in values[:BESIDE])]
         for name, values in nonzero.items()
     ]
