@@ -40,6 +40,8 @@ def _show(found: Advice, loaded: Loaded) -> None:
     for solver, *cells, note in found.rows():
         table.add_row(solver, note, *cells)
     table_console().print(table)
-    plain.print(f"seconds to a relative gap of {found.tol:g} on {found.device}, measured or estimated from the sample")
+    plain.print(
+        f"seconds to a relative gap of {found.tol:g} on {found.device}; for all problems, estimated from the sample"
+    )
     for words, models in found.likeness().items():
         plain.print(f"{', '.join(models)}: {words}")

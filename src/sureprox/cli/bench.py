@@ -74,7 +74,7 @@ def _measure(
             cells = (f"{r.optimizer} {r.quantile(1e-6, 0.5) or 'never'}" for r in found)
             console.print(f"{kind.name}: {', '.join(cells)}")
     except KeyboardInterrupt:
-        console.print("interrupted; optimal values that are done are kept: the same command is quicker next time")
+        console.print("interrupted; finished optimal values are kept, so the same command is faster next time")
         raise typer.Exit(INTERRUPTED) from None
     for reason in missing:
         console.print(f"not available: {reason}")
