@@ -15,8 +15,11 @@ from sureprox.base.errors import InputError
 from sureprox.optimizers import FISTA, Optimizer
 from sureprox.optimizers.base import unusable_steps
 from sureprox.problems import Problem
+from sureprox.problems.forms import form_of
+from sureprox.solve.at_once import solved_at_once
+from sureprox.solve.plan import at_once
 from sureprox.solve.plan import step_size as estimated_step
-from sureprox.solve.solve import LARGEST, Solution, Status, solve
+from sureprox.solve.solve import LARGEST, MAX_ITER, Solution, Status, solve
 from sureprox.solve.stopping import Measurement, StoppingRule
 
 Array = npt.NDArray[np.float64]
@@ -67,13 +70,21 @@ def fitted(
     would take thousands of steps for. `improved`: a point with
     no higher F, which is returned unless it has lost the certificate.
     """
+    x = problem.start()
+    if optimizer is None and improved is None and max_iter >= MAX_ITER:
+        operations = at_once(form_of(problem), engine)
+        if operations.solved is not None:
+            first = solved_at_once(problem, operations, tol, floor)
+            x = first.solution.x
+            if not len(first.left):
+                return Fitted(x, first.seen, first.solution.iterations)
     chosen = default_optimizer() if optimizer is None else optimizer
-    x, step = problem.start(), estimated_step(problem, engine) if step_size is None else step_size
+    step = estimated_step(problem, engine) if step_size is None else step_size
     if bool(unusable_steps(step).any()):
         raise InputError("the data are so large or small that float64 cannot hold their squares; scale X")
     rule = StoppingRule(problem, None, tol, floor)
     iterations = torch.zeros(problem.batch, dtype=torch.int64, device=problem.device)
-    seen = rule.start
+    seen = rule.measure(x)
     if not bool(seen.converged.all()):
         solution = _solved(
             problem,

@@ -10,13 +10,16 @@ from sklearn.utils.validation import _check_sample_weight
 from torch import Tensor
 
 from sureprox.base.errors import InputError
-from sureprox.problems import Problem, WeightedL1, WeightedLeastSquares, Zero
+from sureprox.problems import LeastSquares, Problem, WeightedL1, WeightedLeastSquares, Zero
+from sureprox.problems.forms import along, form_of
 from sureprox.problems.operators.dense import Dense
 from sureprox.sklearn import linear
 from sureprox.sklearn.compat import dense, validate_data
 from sureprox.sklearn.engine import Array, array, checked, chosen_device, fitted, tensor
 from sureprox.sklearn.lasso import Lasso, LinearRegressor, scaled_weights
-from sureprox.solve.plan import step_size
+from sureprox.solve.at_once import solved_at_once
+from sureprox.solve.plan import at_once, step_size
+from sureprox.solve.solve import MAX_ITER
 
 LARGEST = 2**24  # entries of all gathered columns, beyond which Newton steps cost more than they save
 
@@ -125,13 +128,47 @@ class LassoCV(LinearRegressor):
     def _errors(self, X: Tensor, y: Tensor, folds: Folds, alphas: Tensor) -> Tensor:
         """(F, n_alphas): the mean squared error on the rows each fold leaves out."""
         made = linear.columns(X, folds.train.sum(0), self.fit_intercept)
+        lam = folds.train.sum(1, keepdim=True) * alphas
+        x = self._chained(made, y, folds, lam)
+        if x is None:
+            x = self._together(made, y, folds, lam)
+        each = torch.arange(len(folds), device=X.device).repeat_interleave(len(alphas))  # the fold of every instance
+        residual = y - Dense.of(made.A).forward(x)
+        if self.fit_intercept:
+            train = folds.train / folds.train.sum(1, keepdim=True)
+            residual = residual - (train[each] * residual).sum(1, keepdim=True)
+        test = folds.test / folds.test.sum(1, keepdim=True)
+        return (test[each] * residual.square()).sum(1).reshape(len(folds), len(alphas))
+
+    def _chained(self, made: linear.Columns, y: Tensor, folds: Folds, lam: Tensor) -> Tensor | None:
+        """(F n_alphas, n) by working sets, each alpha from the solution of the one before; None if that is no way.
+
+        The rows of a fold, centred and weighted, or their triangular factor, are its A and b; zeros fill up.
+        """
+        if self.optimizer is not None or self.max_iter < MAX_ITER:
+            return None
+        n, parts = made.A.shape[1], []
+        for weights in folds.train:
+            rows = torch.cat([made.A, y.unsqueeze(1)], 1)
+            rows = linear.weighted_rows(rows - linear.average(rows, weights) if self.fit_intercept else rows, weights)
+            parts.append(torch.cat(linear.compressed(*rows[weights > 0].split([n, 1], 1)), 1))
+        padded = torch.nn.utils.rnn.pad_sequence(parts, batch_first=True)
+        f = LeastSquares(padded[:, :, :n].contiguous(), padded[:, :, n].contiguous())
+        problem = Problem(f, WeightedL1(1 / made.scale))
+        operations = at_once(form_of(problem), self.engine)
+        if operations.solved is None:
+            return None
+        first = solved_at_once(along(problem, lam), operations, self.path_tol, 1.0, chain=lam.shape[1])
+        return None if len(first.left) else first.solution.x
+
+    def _together(self, made: linear.Columns, y: Tensor, folds: Folds, lam: Tensor) -> Tensor:
+        """The same as one batch that shares the rows of all folds."""
         A, b, weights = _shared_rows(made.A, y, folds.train, self.fit_intercept)
-        F, K = len(folds), len(alphas)
-        each = torch.arange(F, device=X.device).repeat_interleave(K)  # the fold of every instance
+        F, K = lam.shape
+        each = torch.arange(F, device=y.device).repeat_interleave(K)
         f = WeightedLeastSquares(A, b, weights, self.fit_intercept and A is made.A)
         step = step_size(Problem(f, Zero()), self.engine)[each]
-        lam = (folds.train.sum(1, keepdim=True) * alphas).reshape(-1, 1)
-        problem = Problem(f.select(each), WeightedL1(lam / made.scale))
+        problem = Problem(f.select(each), WeightedL1(lam.reshape(-1, 1) / made.scale))
         found = fitted(
             problem,
             self.optimizer,
@@ -143,12 +180,7 @@ class LassoCV(LinearRegressor):
             check_every=25,
             engine=self.engine,
         )
-        residual = y - Dense.of(made.A).forward(found.x)
-        if self.fit_intercept:
-            train = folds.train / folds.train.sum(1, keepdim=True)
-            residual = residual - (train[each] * residual).sum(1, keepdim=True)
-        test = folds.test / folds.test.sum(1, keepdim=True)
-        return (test[each] * residual.square()).sum(1).reshape(F, K)
+        return found.x
 
 
 def _folds(splits: Any, weights: Tensor) -> Folds:

@@ -18,9 +18,13 @@ from sureprox.support.screening import Screening
 
 @dataclass(frozen=True)
 class AtOnce:
-    """`solution` holds all instances; those in `left` are not solved, and may go on from its x."""
+    """`solution` holds all instances; those in `left` are not solved, and may go on from its x.
+
+    `seen` was measured there.
+    """
 
     solution: Solution
+    seen: Measurement
     left: Tensor
 
     def finished(self, more: Solution) -> Solution:
@@ -84,7 +88,7 @@ def solved_at_once(
         refined=refined,
         engine="kernels",
     )
-    return AtOnce(replace(solution, screening=Screening(problem, solution.x, solution.gap)), left)
+    return AtOnce(replace(solution, screening=Screening(problem, solution.x, solution.gap)), seen, left)
 
 
 def _unless_zero_is_better(x: Vectors, seen: Measurement, rule: StoppingRule) -> tuple[Vectors, Measurement]:

@@ -33,6 +33,7 @@ from sureprox.support.screening import Screening
 __all__ = ["Progress", "Solution", "Status", "default_optimizer", "iterate", "prepare", "solve"]
 
 MAX_ITER = 1000
+TOL = 1e-6
 LARGEST = 2**63 - 1  # iterations that can be counted
 LOADED = 64  # optimizers by name or path that are kept in memory
 
@@ -99,7 +100,7 @@ def solve(
     optimizer: Optimizer[Any] | str | None = None,
     x0: Any = None,
     max_iter: int = MAX_ITER,
-    tol: float = 1e-6,
+    tol: float = TOL,
     certify: bool | str = True,
     record: tuple[str, ...] = (),
     *,

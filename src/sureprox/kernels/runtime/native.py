@@ -95,6 +95,12 @@ def penalty(problem: Problem) -> tuple[dict[str, Tensor | None], dict[str, int]]
     return parts, steps
 
 
+def copies(problem: Problem) -> int:
+    """How many instances in a row have one A."""
+    A = dense(problem).A
+    return problem.batch if A.ndim == 2 else problem.batch // len(A)
+
+
 def rows_of(parts: Mapping[str, Tensor | None]) -> int:
     A = parts["A"]
     return 0 if A is None else A.shape[1]

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from sureprox.base.types import Vectors
-from sureprox.kernels.runtime.native import call, penalty
+from sureprox.kernels.runtime.native import call, copies, penalty
 from sureprox.problems import Problem
 from sureprox.problems.forms import dense
 from sureprox.support.working_set import MOST
@@ -32,7 +32,7 @@ def solved(problem: Problem, tol: float, floor: float, start: Vectors | None = N
         "batch": batch,
         "m": m,
         "n": n,
-        "shared": shared,
+        "copies": copies(problem),
         "chain": chain,
         "most": MOST,
     }
