@@ -78,9 +78,16 @@ def interruptible() -> Iterator[None]:
 def workers():
     """The client of two Dask workers, each a process of one thread, that do not check shapes."""
     distributed = pytest.importorskip("distributed")
+    import dask
+
     from sureprox.base.connection import event_loop
 
-    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings(), event_loop() as loop:
+    with (
+        dask.config.set({"distributed.deploy.lost-worker-timeout": "300s"}),  # in which one that died is started anew
+        pytest.MonkeyPatch.context() as patch,
+        warnings.catch_warnings(),
+        event_loop() as loop,
+    ):
         warnings.simplefilter("default")
         patch.delenv("SUREPROX_CHECK_SHAPES")
         patch.setenv("OMP_NUM_THREADS", "1")

@@ -3,6 +3,7 @@
 import asyncio
 import http.client
 import os
+import signal
 import sys
 import threading
 import time
@@ -13,7 +14,7 @@ import pytest
 from cluster_cases import square, square_or_die, wait_until_unwanted
 from helpers import refused
 from sureprox import SureproxError
-from sureprox.base import connection
+from sureprox.base import connection, tasks
 from sureprox.base.cluster import WorkerLostError, done_on, listening, map_on, report, unwanted
 from sureprox.base.connection import connected, event_loop
 
@@ -200,6 +201,18 @@ def test_a_local_cluster_that_does_not_start_is_tried_again(monkeypatch):
     ended = distributed.Status.closed
     assert started == [[], [], [ended]]  # one after the other, not beside it
     assert [cluster.status for cluster in opened] == [ended, ended]
+
+
+@pytest.mark.usefixtures("one_core")
+def test_a_worker_that_takes_long_to_come_back_is_waited_for(monkeypatch):
+    """On a busy machine longer than Dask waits before it gives up a place for good; here that would be no time."""
+    dask = pytest.importorskip("dask")
+    monkeypatch.setattr(tasks, "EVERY", 1.0)
+    monkeypatch.setattr(tasks, "SILENCE", 120)
+    with dask.config.set({"distributed.deploy.lost-worker-timeout": "0s"}), connected("local") as client:
+        (worker,) = client.run(os.getpid).values()
+        os.kill(worker, signal.SIGKILL)
+        assert list(map_on(client, abs, [-1])) == [1]
 
 
 @pytest.mark.parametrize("error", [RuntimeError, TimeoutError])

@@ -92,9 +92,10 @@ def test_killed_twice_and_called_again(tmp_path):
 @pytest.fixture
 def cluster(environment):
     """Two workers, each a process."""
-    distributed = pytest.importorskip("distributed")
+    distributed, dask = pytest.importorskip("distributed"), pytest.importorskip("dask")
     options = {"threads_per_worker": 1, "dashboard_address": "127.0.0.1:0", "silence_logs": 50}
     with (
+        dask.config.set({"distributed.deploy.lost-worker-timeout": "300s"}),  # in which one that died is started anew
         event_loop() as loop,
         distributed.LocalCluster(n_workers=2, **options, loop=loop) as local,
         distributed.Client(local, timeout=120) as client,

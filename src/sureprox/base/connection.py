@@ -133,6 +133,7 @@ def _local(loop: Any) -> Iterator[Any]:
     import dask
 
     settings = {
+        "distributed.deploy.lost-worker-timeout": f"{LIMIT}s",  # in which one that died is started anew
         "distributed.nanny.pre-spawn-environ": KEEP,
         "distributed.scheduler.http.routes": [],
         "distributed.worker.http.routes": [],
