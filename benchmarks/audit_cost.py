@@ -27,7 +27,7 @@ from sureprox.guarantee import Audited
 from sureprox.optimizers import FISTA, ISTA, L2OPA, GoMathL2O, LocalFISTA, Optimizer
 from sureprox.problems import Problem
 from sureprox.problems.losses import LeastSquares, Softmax
-from sureprox.problems.operators import Compose, Convolution, Dense, Difference, Haar, MaskedFourier, Operator
+from sureprox.problems.operators import Compose, Convolution, Difference, Haar, MaskedFourier, Operator
 from sureprox.problems.penalties import L1, GroupBall
 
 from _record import write_record
@@ -165,7 +165,7 @@ def rows() -> Iterator[Row]:
 
 @contextmanager
 def counting() -> Iterator[list[int]]:
-    """Collects how many points each product with an operator, or its adjoint, has; those inside another do not count."""
+    """Collects how many points each product with an operator, or its adjoint, has; those inside another are not."""
     sizes: list[int] = []
     depth = 0
 
@@ -208,9 +208,7 @@ def subclasses(kind: type[Any]) -> list[type[Any]]:
 def needed(problem: Problem, optimizer: Optimizer[Any], x0: Tensor, certify: bool | str) -> tuple[Tensor, Tensor]:
     """(iterations, pull_backs) of each instance to 1e-6."""
     with torch.no_grad():
-        solution = sp.solve(
-            problem, optimizer, x0, MOST, certify=certify, check_every=1, polish=False, engine="plain"
-        )
+        solution = sp.solve(problem, optimizer, x0, MOST, certify=certify, check_every=1, polish=False, engine="plain")
     lost = torch.full_like(solution.iterations, MOST)
     return torch.where(solution.converged, solution.iterations, lost), solution.pull_backs
 

@@ -88,9 +88,7 @@ class Tracks(Batched):
         return Tracks(
             *(
                 torch.where(rows if mine.ndim == 3 else rows[:, 0], theirs, mine)
-                for mine, theirs in (
-                    (getattr(self, name), getattr(other, name)) for name in ("x", "z", "y", "zy", "t")
-                )
+                for mine, theirs in ((getattr(self, name), getattr(other, name)) for name in ("x", "z", "y", "zy", "t"))
             )
         )
 

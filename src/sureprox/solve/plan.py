@@ -220,9 +220,7 @@ def plan(
         certify = certify if certify == "audit" and optimizer.restart else True  # which is a track itself
     optimizer.require_suits(problem)
     if chosen is Engine.COMPILED and certify in ONE_AT_A_TIME:
-        raise InputError(
-            f"engine is 'compiled' and certify {certify!r}, which decides step by step; pass certify=True"
-        )
+        raise InputError(f"engine is 'compiled' and certify {certify!r}, which decides step by step; pass certify=True")
     if differentiable and chosen not in (Engine.AUTO, Engine.PLAIN):
         raise InputError(f"engine is {chosen.value!r}, whose steps carry no gradients; pass differentiable=False")
     if chosen is Engine.COMPILED and not has_dense(problem):
