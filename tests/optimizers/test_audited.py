@@ -130,7 +130,7 @@ def test_what_is_proved_is_nothing_where_nothing_is_finite():
     problem, x0 = random_problem("lasso", batch=3), normal(3, 12, seed=2)
     *_, state = walked(problem, Audited(constant(float("nan"))), x0, 16)
     assert torch.equal(state.weight, torch.zeros(3, dtype=F64))
-    assert (state.radius > 0).all()  # the gradient at the start says this much
+    assert torch.equal(state.radius, torch.zeros(3, dtype=F64))
     assert (state.turn == FISTA_TURN).all()
 
 
@@ -194,17 +194,18 @@ def test_neighbours_do_not_matter_whatever_turns_they_have(problems, name, optim
     problem, x0, _ = problems[name]
     x0 = x0 + torch.linspace(-1, 2, BATCH, dtype=F64).unsqueeze(1)
     wrapped = Audited(optimizer)
+    growth = 1000 if isinstance(optimizer, LocalFISTA) else 1  # of rounding: its steps are made of differences
     together = walked(problem, wrapped, x0, STEPS)
     for i in range(0, BATCH, 2):
         *_, alone = walked(problem.select(torch.tensor([i])), wrapped, x0[i : i + 1], STEPS)
-        torch.testing.assert_close(alone.x[0], together[-1].x[i], rtol=1e-9, atol=1e-12)
+        torch.testing.assert_close(alone.x[0], together[-1].x[i], rtol=1e-9 * growth, atol=1e-12 * growth)
         for field in ("turn", "track", "pull_backs", "rejected"):
             assert getattr(alone, field)[0] == getattr(together[-1], field)[i], field
         torch.testing.assert_close(alone.weight[0], together[-1].weight[i], rtol=1e-6, atol=0)
         part = together[30].select(torch.tensor([i]))  # a batch may also be cut on the way
         with torch.no_grad():
             *_, cut = sp.iterate(problem.select(torch.tensor([i])), wrapped, part, STEPS - 30, engine="plain")
-        torch.testing.assert_close(cut.x[0], alone.x[0], rtol=1e-9, atol=1e-12)
+        torch.testing.assert_close(cut.x[0], alone.x[0], rtol=1e-9 * growth, atol=1e-12 * growth)
 
 
 def test_a_batch_has_instances_in_different_turns(problems):
@@ -231,13 +232,13 @@ def test_products_of_a_run_whose_audits_pass():
         method = getattr(Dense, name)
         return mock.patch.object(Dense, name, lambda self, x, *rest: (sizes.append(len(x)), method(self, x, *rest))[1])
 
-    for optimizer, start in ((sp.load("sure/lasso"), 0), (LocalFISTA(), 1)):  # which keeps images of its own
+    for optimizer, shared in ((sp.load("sure/lasso"), 1), (LocalFISTA(), 0)):  # which keeps images of its own
         state = Audited(optimizer).init(problem, x0, step_size=step_size)
         sizes.clear()
         with torch.no_grad(), counting("forward"), counting("residual"), counting("adjoint"):
             *_, state = sp.iterate(problem, Audited(optimizer), state, 40, engine="plain")
         assert state.pull_backs.tolist() == [0, 0]
-        assert len(sizes) == 2 * (40 + 2) - (1 - start)
+        assert len(sizes) == 2 * (40 + 2 - shared)
         assert set(sizes) == {2}
 
 
