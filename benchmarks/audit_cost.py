@@ -165,7 +165,7 @@ def rows() -> Iterator[Row]:
 
 @contextmanager
 def counting() -> Iterator[list[int]]:
-    """Collects how many points each product with an operator, or its adjoint, has; those inside another do not count."""
+    """Collects how many points each product with an operator, or its adjoint, has; those inside another are not."""
     sizes: list[int] = []
     depth = 0
 

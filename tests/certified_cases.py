@@ -18,7 +18,7 @@ from sureprox.sources import LassoFamily, LogisticFamily
 F64 = torch.float64
 FAMILIES = ("lasso", "logistic")
 SHIFTS = (10.0, -10.0, 100.0, -100.0, 1000.0, -1000.0)
-PACE, FIRST = 6, 18  # of the theorem on audits: F(x_k) - F* <= 2 L |x_0 - x*|^2 / (k/6)^2 for k >= 18
+PACE, FIRST = 6, 20  # of the theorem on audits: F(x_k) - F* <= 2 L |x_0 - x*|^2 / (k/6)^2 for k >= 20
 ROUNDING = 64  # units of roundoff, relative to F, that values of F may be off by
 
 

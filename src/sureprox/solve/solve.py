@@ -137,10 +137,13 @@ def solve(
     iterating, exactly (`sureprox.support.path`).
 
     `certify=True`: FISTA and restarted FISTA run beside the optimizer and the best point seen is returned, so that
-    F(x_k) - F* <= 2 L |x_0 - x*|^2 / (k + 1)^2 for k >= 1, whatever the optimizer does (`Certified`). An instance on
-    which float32 moves by rounding only before the tolerance is reached is finished in float64. `certify="cheap"`: the
-    same with (k // 10 + 1)^2, for k >= 10, one method at a time, for CPUs. `certify=False`: the optimizer alone,
-    without a guarantee.
+    F(x_k) - F* <= 2 L |x_0 - x*|^2 / (k + 1)^2 for k >= 1, whatever the optimizer does (`Certified`).
+    `certify="audit"`: one gradient for each iteration; the optimizer runs alone, and FISTA has a turn only where an
+    audit finds no proof that the optimizer keeps up with it; the same with (k/6)^2, for k >= 20 (`Audited`). By default
+    ("auto") the one of these two that is the quicker for this form of problem: True where kernels let the tracks share
+    each read of A, else "audit"; `Solution.guarantee` says which. `certify="cheap"`: the same with (k // 10 + 1)^2, for
+    k >= 10, one method at a time. `certify=False`: the optimizer alone, without a guarantee. In the guaranteed modes an
+    instance on which float32 moves by rounding only before the tolerance is reached is finished in float64.
 
     Certificates are evaluated in float64 at the start, every `check_every` iterations (every iteration if anything
     is recorded) and at the end; an instance stops at the first check that it passes, and finished instances are
