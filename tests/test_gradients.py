@@ -166,7 +166,7 @@ def iterated(optimizer, certify, data: list[Tensor], x0: Tensor, steps: int) -> 
     return sp.solve(sp.lasso(*data), optimizer, x0, max_iter=steps, tol=1e-14, certify=certify, step_size=step).x
 
 
-@pytest.mark.parametrize("certify", [True, "cheap", False], ids=str)
+@pytest.mark.parametrize("certify", [True, "audit", "cheap", False], ids=str)
 @pytest.mark.parametrize("kind", ["fista", *VARIANTS])
 def test_gradcheck_of_iterations(kind, certify):
     optimizer = FISTA(restart=True) if kind == "fista" else calm(Sure(**VARIANTS[kind])).double()

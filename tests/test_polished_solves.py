@@ -40,7 +40,7 @@ def test_the_default_solve_in_float32():
 
 
 @EVERY
-@pytest.mark.parametrize("certify", [True, "cheap"])
+@pytest.mark.parametrize("certify", [True, "audit", "cheap"])
 def test_every_kind_of_problem_ends_early(problem, certify):
     options = {"max_iter": 5000, "tol": 1e-10, "certify": certify}
     quick, slow = (sp.solve(problem, FAST, **options, polish=polish) for polish in (True, False))

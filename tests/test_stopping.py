@@ -158,7 +158,7 @@ def test_an_objective_that_overflows_does_not_converge():
     assert solution.converged.tolist() == [False, True]
 
 
-@pytest.mark.parametrize("certify", [True, "cheap", False])
+@pytest.mark.parametrize("certify", [True, "audit", "cheap", False])
 @pytest.mark.parametrize("optimizer", [None, FISTA(restart=True)], ids=["default", "fista"])
 @pytest.mark.parametrize(
     ("size", "dtype"), [(1e160, F64), (1e-157, F64), (1e22, torch.float32), (1e-22, torch.float32)]

@@ -13,6 +13,7 @@ from sureprox.base.errors import (
     ConfigError,
     ConvergenceWarning,
     DataError,
+    EngineWarning,
     InputError,
     SureproxError,
     TrainingError,

@@ -52,6 +52,41 @@ def test_nonzero_coefficients_have_their_names_everywhere(command, houses, tmp_p
     assert told["coefficients"]["floor"] == pytest.approx(x[3, 3])
 
 
+def test_the_page_of_a_solve_has_every_problem_and_coefficient(command, houses, tmp_path):
+    asked = ("solve", houses, "--target", "price,rent", "--lam", "1,4,9", "--intercept", "--report", "solve.html")
+    assert command(*asked).code == 0
+    text = (tmp_path / "solve.html").read_text()
+    assert "6 of 6 converged" in text
+    assert text.count("price, lam ") == 6  # a row of the problems, and a heading of the coefficients
+    for expected in ("default-src 'none'", "<td>size</td>", "<td>(intercept)</td>", "zeros proved", "found by"):
+        assert expected in text
+    with np.load(tmp_path / "solutions.npz") as found:
+        assert f'data-value="{float(found["x"][0, 0])!r}"' in text
+        assert text.count("<td>proved</td>") == found["support_certified"].sum() > 0
+
+
+def test_the_page_escapes_names_and_counts_what_failed(command, tmp_path):
+    rows = "\n".join(f"{a},{b},{c}" for a, b, c in RNG.standard_normal((30, 3)))
+    (tmp_path / "t.csv").write_text(f"<script>alert(1)</script>,b,c\n{rows}\n")
+    asked = (
+        "solve",
+        "t.csv",
+        "--lam",
+        "0.001",
+        "--optimizer",
+        "ista",
+        "--no-certify",
+        "--no-polish",
+        "--max-iter",
+        "1",
+    )
+    assert command(*asked, "--report", "r.html").code == 1
+    text = (tmp_path / "r.html").read_text()
+    assert "<script>alert" not in text
+    assert "&lt;script&gt;alert(1)" in text
+    assert '<span class="verdict bad">1 iteration_limit</span>' in text
+
+
 def test_other_losses_and_one_line_for_what_is_wrong(command, refused, houses):
     outcome = command("solve", houses, "--loss", "huber", "--l1", "0.5", "--intercept")
     assert (outcome.code, outcome.err) == (0, "")

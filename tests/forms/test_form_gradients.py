@@ -45,7 +45,7 @@ def test_iterations_in_float32_have_the_gradients_of_float64(form):
         assert float((ours.double() - theirs).norm()) <= 1e-3 * float(theirs.norm()) + 1e-6
 
 
-@pytest.mark.parametrize("form", FORMS, ids=" ".join)
+@pytest.mark.parametrize("form", FORMS[::2], ids=" ".join)
 def test_gradients_are_differences(form):
     """Along random directions of all data at once."""
     made, step, data = inputs(form, torch.float64)

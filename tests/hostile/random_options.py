@@ -51,7 +51,7 @@ def random_options(chance: np.random.Generator, problem: Problem) -> Options:
     optimizer, name = _optimizer(chance)
     if isinstance(optimizer, torch.nn.Module):
         optimizer = optimizer.to(problem.dtype)
-    certify = [True, "cheap", False][chance.choice(3, p=[0.6, 0.2, 0.2])]
+    certify = ["auto", True, "audit", "cheap", False][chance.choice(5, p=[0.2, 0.3, 0.2, 0.1, 0.2])]
     arguments: dict[str, Any] = {
         "optimizer": optimizer,
         "certify": certify,

@@ -16,8 +16,8 @@ from sureprox.problems import GroupBall, GroupL2, LeastSquares, Problem, SparseG
 
 LD = np.longdouble
 EPS = float(np.finfo(np.float64).eps)
-CASES = count(reduced=40, full=1_000)
-PARTS = 4
+CASES = count(reduced=32, full=1_000)
+PARTS = 2
 
 
 @dataclass(frozen=True)

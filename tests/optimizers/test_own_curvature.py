@@ -51,7 +51,7 @@ def solved() -> tuple[Tensor, Tensor]:
 
 
 @pytest.mark.parametrize("L", [3.0, 1e-3])
-@pytest.mark.parametrize("certify", [True, "cheap"])
+@pytest.mark.parametrize("certify", [True, "audit", "cheap"])
 @pytest.mark.parametrize("dtype", [F64, torch.float32])
 def test_an_L_far_too_small_does_not_end_the_solve(solved, L, certify, dtype):
     for optimizer in (FISTA(restart=True), ISTA(), ADVERSARIES["NaN"]):

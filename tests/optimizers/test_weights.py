@@ -137,7 +137,9 @@ def test_pretrained_lists_what_is_in_the_package_and_solve_takes_names(tmp_path,
     (tmp_path / "l2o-dm" / "half.json").write_text("{}")  # a card without weights is not a model
     assert sp.pretrained() == ["go-math-l2o/lasso", "l2o-dm/lasso"]
     assert isinstance(sp.load("l2o-dm/lasso"), L2ODM)
-    refused_weights(lambda: sp.load("go-math-l2o/laso"), "'go-math-l2o/laso'", "go-math-l2o/lasso, l2o-dm/lasso")
+    refused_weights(
+        lambda: sp.load("go-math-l2o/laso"), "'go-math-l2o/laso'; did you mean 'go-math-l2o/lasso'? Or pass the path"
+    )
     problem = small_problem("lasso")
     by_name = sp.solve(problem, "go-math-l2o/lasso", max_iter=3)
     assert torch.equal(by_name.x, sp.solve(problem, optimizer, max_iter=3).x)

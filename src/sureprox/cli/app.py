@@ -34,8 +34,8 @@ def options(
 
 @app.command()
 def demo(
-    out: Annotated[Path, typer.Option(help="Where the figure goes.")] = Path("out/demo.png"),
-    iterations: Annotated[int, typer.Option(help="Most iterations of each optimizer.")] = 300,
+    out: Annotated[Path, typer.Option(help="Where to write the figure.")] = Path("out/demo.png"),
+    iterations: Annotated[int, typer.Option(help="Maximum number of iterations.")] = 300,
     batch: Annotated[int, typer.Option(help="Number of random problems.")] = 32,
     seed: Annotated[int, typer.Option(help="Seed of the problems and starting points.")] = 0,
 ) -> None:
@@ -181,7 +181,7 @@ def audit(
         list[str] | None,
         typer.Option(help="ind, s=NUMBER (start moved), t=NUMBER (objective moved) or s=..,t=..; repeatable."),
     ] = None,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Where the report goes.")] = Path("out/audit"),
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where to write the report.")] = Path("out/audit"),
     instances: Annotated[int, typer.Option(help="Random problems for each model.")] = 4,
     iterations: Annotated[int, typer.Option(help="Iterations of each run.")] = 100,
     trials: Annotated[int, typer.Option(help="Random pairs of runs of each kind for the statements.")] = 12,
@@ -252,7 +252,7 @@ def speed(
     ] = None,
     shared: Annotated[bool, typer.Option("--shared", help="One 64 x 128 matrix for the whole batch.")] = False,
     steps: Annotated[int, typer.Option(min=1, help="Iterations of a round.")] = 10,
-    rounds: Annotated[int, typer.Option(min=1, help="Rounds, of which the best counts.")] = 5,
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds; the best one counts.")] = 5,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     out: Annotated[Path, typer.Option(metavar="DIR", help="Record, table and figure.")] = Path("out/speed"),
     figures_only: Annotated[bool, typer.Option("--figures-only", help="From the record, compute nothing.")] = False,
@@ -270,9 +270,11 @@ def speed(
 def report(
     records: Annotated[
         list[Path] | None,
-        typer.Option(metavar="DIR", help="Records are sought below it; repeatable. By default records, out and runs."),
+        typer.Option(
+            metavar="DIR", help="Directory to search for records; repeatable. By default records, out and runs."
+        ),
     ] = None,
-    out: Annotated[Path, typer.Option(metavar="FILE.html", help="Where the page goes.")] = Path("report.html"),
+    out: Annotated[Path, typer.Option(metavar="FILE.html", help="Where to write the page.")] = Path("report.html"),
 ) -> None:
     """Write one HTML page from all records.
 

@@ -66,30 +66,40 @@ def solve(
         ),
     ] = None,
     tol: Tol = 1e-6,
-    max_iter: Annotated[int, typer.Option(help="Most iterations of each problem.")] = MAX_ITER,
+    max_iter: Annotated[int, typer.Option(help="Maximum number of iterations.")] = MAX_ITER,
     certify: Annotated[
-        bool, typer.Option("--certify/--no-certify", help="FISTA's rate guaranteed beside the optimizer, or not.")
+        bool,
+        typer.Option("--certify/--no-certify", help="Run FISTA beside the optimizer and guarantee its rate, or not."),
     ] = True,
-    cheap: Annotated[bool, typer.Option("--cheap", help="A cheaper guarantee: one method at a time.")] = False,
+    audit: Annotated[
+        bool, typer.Option("--audit", help="Guarantee by audits: one gradient for each iteration, for any problem.")
+    ] = False,
+    cheap: Annotated[bool, typer.Option("--cheap", help="Use a cheaper guarantee: one method at a time.")] = False,
     polish: Annotated[
         bool,
-        typer.Option("--polish/--no-polish", help="End LASSO problems as soon as the support is nearly known, or not."),
+        typer.Option("--polish/--no-polish", help="Stop LASSO problems as soon as their support is known, or not."),
     ] = True,
     engine: Engine = "auto",
     device: Device = "auto",
     dtype: Dtype = "auto",
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE.npz", help="Where the solutions go; solutions.npz by default.")
+        Path | None, typer.Option(metavar="FILE.npz", help="Where to write the solutions; solutions.npz by default.")
     ] = None,
     csv: Annotated[
         Path | None,
-        typer.Option(metavar="FILE.csv", help="A line for each problem, too; with the coefficients of a table."),
+        typer.Option(
+            metavar="FILE.csv", help="Also write a row for each problem, with its coefficients if FILE is a table."
+        ),
+    ] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.html", help="Also write a page about the solve: status, gaps, supports, time."),
     ] = None,
     shards: Annotated[
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Any number of problems: files, a directory of them, or large .npy, into DIR shard by shard.",
+            help="Solve any number of problems (files, a directory, or large .npy) shard by shard into DIR.",
         ),
     ] = None,
     dask: Annotated[bool, typer.Option("--dask", help="With --shards: on all cores, by local Dask workers.")] = False,
@@ -120,11 +130,11 @@ def solve(
     from sureprox.cli import choices
     from sureprox.cli.solve import Request, run
 
-    if cheap and not certify:
-        raise InputError("--cheap and --no-certify are given; choose one")
-    request = Request(
-        optimizer, tol, max_iter, "cheap" if cheap else certify, choices.chosen_device(device), polish, engine
-    )
+    given = [name for name, there in (("audit", audit), ("cheap", cheap), ("no-certify", not certify)) if there]
+    if len(given) > 1:
+        raise InputError(f"--{given[0]} and --{given[1]} are given; choose one")
+    guarantee: bool | str = certify and (given[0] if given else "auto")
+    request = Request(optimizer, tol, max_iter, guarantee, choices.chosen_device(device), polish, engine)
     asked = choices.asked_for(
         lam=lam,
         lam_ratio=lam_ratio,
@@ -145,11 +155,11 @@ def solve(
         if dask or scheduler or chunk:
             raise InputError("--dask, --scheduler and --chunk go with --shards DIR; give it too")
         solutions = out or Path("solutions.npz")
-        choices.require_writable([solutions, csv], files)
+        choices.require_writable([solutions, csv, report], files)
         loaded = choices.loaded(files, table, asked)
-        run(loaded, request, solutions, csv, as_json=json)
+        run(loaded, request, solutions, csv, report, as_json=json)
         return
-    for option, value in {"out": out, "csv": csv, **table}.items():
+    for option, value in {"out": out, "csv": csv, "report": report, **table}.items():
         if value:
             raise InputError(f"--{option} does not go with --shards; leave it out")
     if dask and scheduler:
@@ -186,8 +196,8 @@ def advise(
     intercept: Intercept = False,
     standardize: Standardize = False,
     tol: Tol = 1e-6,
-    budget: Annotated[float, typer.Option(metavar="SECONDS", help="Time for all measurements together.")] = 20.0,
-    sample: Annotated[int, typer.Option(help="Most problems that are solved to measure.")] = 1024,
+    budget: Annotated[float, typer.Option(metavar="SECONDS", help="Time limit of all measurements together.")] = 20.0,
+    sample: Annotated[int, typer.Option(help="Maximum number of problems solved to measure.")] = 1024,
     model: Annotated[
         list[str] | None,
         typer.Option(
@@ -200,7 +210,7 @@ def advise(
     dtype: Dtype = "auto",
     json: Json = False,
 ) -> None:
-    """Say which solver is quickest for the problems of a file.
+    """Say which solver is fastest for the problems of a file.
 
     Times our optimizers and, where installed, scikit-learn, SciPy, celer
     and skglm on a sample of the problems, on this machine. All must reach
@@ -244,7 +254,7 @@ def evaluate(
         typer.Option(help="ind, s=NUMBER (start moved) or t=NUMBER (objective moved); repeatable. ind, s=10, t=10."),
     ] = None,
     instances: Annotated[int, typer.Option(min=1, help="Number of problems.")] = 16,
-    iterations: Annotated[int, typer.Option(min=1, help="Most iterations.")] = 2000,
+    iterations: Annotated[int, typer.Option(min=1, help="Maximum number of iterations.")] = 2000,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the problems and starting points.")] = 0,
     device: Device = "auto",
     dtype: Annotated[str, typer.Option(help="float32 or float64.")] = "float64",

@@ -23,6 +23,7 @@ from sureprox.cli.coefficients import Coefficients
 from sureprox.cli.tables import Description, PlainConsole, counted, new_table, table_console
 from sureprox.problems import Problem
 from sureprox.problems.forms import Shape, lam_of, shape_of
+from sureprox.report.page.solve_page import Told, solve_page
 from sureprox.solve.solve import Progress, Solution, require_known, solve
 from sureprox.sources.problem_files import Loaded
 
@@ -49,7 +50,7 @@ class Request:
     engine: str = "auto"
 
 
-def run(loaded: Loaded, request: Request, out: Path, table: Path | None, *, as_json: bool) -> None:
+def run(loaded: Loaded, request: Request, out: Path, table: Path | None, report: Path | None, *, as_json: bool) -> None:
     """Solve, write the results, show them; ends with exit code 1 if a problem is not solved."""
     if request.optimizer is not None:
         require_known(request.optimizer)
@@ -84,6 +85,8 @@ def run(loaded: Loaded, request: Request, out: Path, table: Path | None, *, as_j
     if table is not None:
         write_atomically(table, csv_lines(solution, named).encode())
     found = summary(loaded, request, problem, solution, seconds) | {"out": str(out)}
+    if report is not None:
+        write_atomically(report, solve_page(told(found, solution, named)).encode())
     if as_json:
         print(json.dumps(found | {"instances": rows(solution, named)}, indent=2, allow_nan=False))
     else:
@@ -192,10 +195,34 @@ def _show(found: dict[str, Any], instances: list[dict[str, Any]], labels: list[s
             objective = "not finite" if row["objective"] is None else f"{row['objective']:.8g}"
             table.add_row(labels[row["problem"]], row["status"], f"{row['iterations']:,}", objective, gap, row["track"])
         console.print(table)
+    table = new_table("summary", "")
+    for name, text in _lines(found).items():
+        table.add_row(name, text)
+    console.print(table)
+
+
+def told(found: dict[str, Any], solution: Solution, named: Coefficients | None) -> Told:
+    """What the page of --report shows."""
+    labels = [str(i) for i in range(found["problems"])] if named is None else named.labels
+    nonzeros, proved = (solution.x != 0).sum(1).tolist(), solution.inactive.sum(1).tolist()
+    certified = solution.support_certified.tolist()
+    problems = [
+        row | {"label": labels[i], "nonzeros": nonzeros[i], "proved": proved[i], "certified": certified[i]}
+        for i, row in enumerate(rows(solution))
+    ]
+    coefficients: dict[str, list[float]] = {}
+    if named is not None and bool(np.isfinite(named.x).all()):
+        level = {"(intercept)": named.intercept.tolist()} if named.columns.intercept else {}
+        coefficients = level | dict(zip(named.columns.features, named.x.T.tolist(), strict=True))
+    return Told(found["source"], _lines(found), problems, found["n"], coefficients)
+
+
+def _lines(found: dict[str, Any]) -> dict[str, str]:
+    """The summary in words."""
     worst = found["worst_relative_gap"]
     n = found["n"] - found["intercept"]
     size = f"{found['m']:,} x {n:,}{' and an intercept' if found['intercept'] else ''}"
-    lines = {
+    return {
         "problems": f"{found['problems']:,} {found['kind']}, {size}, from {found['source']}",
         **({} if not found["penalty"] else {"penalty": _listed(found["penalty"])}),
         "optimizer": f"{found['optimizer']}, {found['dtype']} on {found['device']}",
@@ -205,10 +232,6 @@ def _show(found: dict[str, Any], instances: list[dict[str, Any]], labels: list[s
         "seconds": f"{found['seconds']:.3g}",
         "solutions": found["out"],
     }
-    table = new_table("summary", "")
-    for name, text in lines.items():
-        table.add_row(name, text)
-    console.print(table)
 
 
 def _spread(quantiles: dict[str, int]) -> str:

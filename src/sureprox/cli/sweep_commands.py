@@ -22,7 +22,7 @@ Dask = Annotated[
 ]
 Device = Annotated[str, typer.Option(help="auto (a GPU where the worker has one), cpu or cuda.")]
 Backend = Annotated[str, typer.Option(help="auto, plain, compiled or graph.")]
-Json = Annotated[bool, typer.Option("--json", help="JSON on stdout, and nothing else there.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON to stdout, and nothing else.")]
 
 
 def sweep(
@@ -65,7 +65,7 @@ def search(
         str, typer.Argument(metavar="RECIPE", help="A preset, or a TOML file whose table 'search' says what to vary.")
     ],
     out: Annotated[Path, typer.Option(metavar="DIR", help="Trials, study, best.toml and summary.json.")],
-    trials: Annotated[int, typer.Option(min=1, help="Runs in all, those of earlier calls included.")] = 20,
+    trials: Annotated[int, typer.Option(min=1, help="Total number of trials, including earlier calls.")] = 20,
     parallel: Annotated[
         int | None, typer.Option(min=1, help="Trials at a time on the cluster; one for each of its threads by default.")
     ] = None,
@@ -75,7 +75,7 @@ def search(
     optimizer: Optimizer = None,
     argument: Argument = None,
     change: Change = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of what is tried; that of the runs is set by --set.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the proposals; set that of the runs by --set seed=N.")] = 0,
     dask: Dask = None,
     device: Device = "auto",
     backend: Backend = "auto",

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sureprox.base.errors import InputError
+from sureprox.base.errors import DataError, InputError
 from sureprox.base.machine import circumstances
 from sureprox.base.types import Scalars, Vectors
 from sureprox.evaluation.battery_forms import FORM_KINDS, FORMS
@@ -108,9 +108,15 @@ class Battery:
     def run(self, kind: Kind, told: Callable[[KindRecord | str], None] = lambda record: None) -> list[KindRecord]:
         """One record for each optimizer, the baseline first; who is not there, or does not fit, is left out, and told.
 
+        So is a kind whose data are not here and cannot be downloaded.
+
         On the forms the default of `solve` always takes part.
         """
-        data = solved(draw(kind, self.plan.batch, self.plan.seed), self.cache, self.device)
+        try:
+            data = solved(draw(kind, self.plan.batch, self.plan.seed), self.cache, self.device)
+        except DataError as error:
+            told(f"{kind.name}: {error}")
+            return []
         records: list[KindRecord] = []
         most = self.plan.most
         names = [*self.names, DEFAULT] if kind.family == FORMS and DEFAULT not in self.names else self.names

@@ -55,7 +55,7 @@ class AuditedState(GuaranteedState):
 class Audited(Optimizer[AuditedState]):
     """`optimizer` alone, and FISTA where its point is not proved to be as good as FISTA's would be; the best seen.
 
-    F(x_k) - F* <= 2 L |x_0 - x*|^2 / (k/6)^2 for every k >= 20 and F(x_k) never rises, whatever `optimizer` does
+    F(x_k) - F* <= 2 L |x_0 - x*|^2 / (k/6)^2 for every k >= 18 and F(x_k) never rises, whatever `optimizer` does
     (rejected steps and L: as in `Certified`), at one gradient per iteration, and one more at the start and at each
     audit. After k = 16, 32, 64, ... iterations, for each instance alone: if the gradient at the optimizer's point
     proves that no solution is lower than what k/2 steps of FISTA guarantee, and if the point is better than the best

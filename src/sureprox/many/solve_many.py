@@ -62,7 +62,7 @@ def solve_many(
     memory: int | None = None,
     max_iter: int = MAX_ITER,
     tol: float = 1e-6,
-    certify: bool | str = True,
+    certify: bool | str = "auto",
     check_every: int = 10,
     floor: float | None = None,
     polish: bool | None = None,

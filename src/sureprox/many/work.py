@@ -84,7 +84,7 @@ def _solved(task: Task) -> Solved:
         x0 = problem.start(x0)
     device = torch.device(settings.device or problem.device)
     size = fitting(problem, settings, device) if problem.selectable else problem.batch
-    certify, engine = settings.options.get("certify", True), settings.options.get("engine", "auto")
+    certify, engine = settings.options.get("certify", "auto"), settings.options.get("engine", "auto")
     solutions = []
     for start in range(0, problem.batch, size):
         piece, begin = problem, x0
@@ -109,7 +109,7 @@ def fitting(problem: Problem, settings: Settings, device: torch.device) -> int:
         return settings.chunk
     one = problem.select(torch.zeros(1, dtype=torch.int64, device=problem.device))
     shapes = tuple(value.shape for value in one.tensors())
-    certify, optimizer = settings.options.get("certify", True), settings.optimizer
+    certify, optimizer = settings.options.get("certify", "auto"), settings.optimizer
     # counted once in a run: what an optimizer holds depends on more than its type, such as the sizes of its layers
     used = "default" if optimizer is None else settings.run
     kinds = type(problem.f), type(getattr(problem.f, "A", None)), type(problem.r)

@@ -233,7 +233,8 @@ def locate(name: str | Path) -> Path:
             f"{name} is not a .safetensors file; a released .pth checkpoint is read by optimizers.from_released"
         )
     hint = suggested(name, [*pretrained(), *NAMED], "`sureprox models` lists those that ship")
-    raise WeightsError(f"no model {str(name)!r}; {hint}; or pass the path of a .safetensors file")
+    either = f"{hint} Or" if hint.endswith("?") else f"{hint}; or"
+    raise WeightsError(f"no model {str(name)!r}; {either} pass the path of a .safetensors file")
 
 
 def stamp(stem: Path) -> tuple[int, ...]:

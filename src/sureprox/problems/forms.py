@@ -243,6 +243,16 @@ def spread_over(problem: Problem, count: int) -> Problem:
     return problem.select(index)
 
 
+def along(problem: Problem, scales: Tensor) -> Problem:
+    """f + t r for every t of `scales` (B, K), rows i K + k, without a copy of any A; for linear models."""
+    f, r = problem.f, problem.r
+    assert isinstance(f, LinearModel)
+    assert isinstance(r, Separable)
+    count = scales.shape[1]
+    index = torch.arange(problem.batch, device=problem.device).repeat_interleave(count)
+    return Problem(f.stacked(count), r.select(index).scaled(scales.reshape(-1).to(problem.dtype)))
+
+
 def largest_scale(problem: Problem, solved: Callable[[Problem], Tensor]) -> Scalars:
     """t_max (B,): for t >= t_max zero solves f + t r, with the best values of the coordinates without a penalty.
 

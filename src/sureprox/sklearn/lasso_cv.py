@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from sklearn.model_selection import check_cv
 
+from sureprox.base.defaults import MAX_ITER
 from sureprox.sklearn import linear
 from sureprox.sklearn.base import Certified, LinearPrediction, parameters
 from sureprox.sklearn.elastic_net import ElasticNet, check_precompute
@@ -84,8 +85,11 @@ class ElasticNetCV(LinearPrediction, Certified):
         ]
         folds = folds_of(check_cv(self.cv).split(X, y, groups), weights)
         solved = partial(self._compared, fitted)
+        chains = self.path_tol if self.optimizer is None and self.max_iter >= MAX_ITER else None
         errors = [
-            FoldErrors(made, targets, folds, self.fit_intercept, ratio, self.positive, solved, self.engine).of(grid)
+            FoldErrors(made, targets, folds, self.fit_intercept, ratio, self.positive, solved, self.engine, chains).of(
+                grid
+            )
             for ratio, grid in zip(ratios, grids, strict=True)
         ]
         mse = array(torch.stack(errors, 1).mT)  # (targets, ratios, alphas, folds)

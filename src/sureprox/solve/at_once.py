@@ -1,6 +1,7 @@
 """Solves that need no optimizer: the points of `sureprox.support.working_set`, judged as every point is."""
 
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,9 +19,13 @@ from sureprox.support.screening import Screening
 
 @dataclass(frozen=True)
 class AtOnce:
-    """`solution` holds all instances; those in `left` are not solved, and may go on from its x."""
+    """`solution` holds all instances; those in `left` are not solved, and may go on from its x.
+
+    `seen` was measured there.
+    """
 
     solution: Solution
+    seen: Measurement
     left: Tensor
 
     def finished(self, more: Solution) -> Solution:
@@ -29,7 +34,7 @@ class AtOnce:
         away = torch.linalg.vector_norm(mine.x[index].double(), dim=1)
         kind = torch.promote_types(more.moved.dtype, mine.moved.dtype)
         more = replace(more, moved=more.moved.to(kind) + away.to(kind) * (1 + 4 * torch.finfo(kind).eps))
-        merged = {}
+        merged: dict[str, Any] = {"guarantee": more.guarantee}
         for field in fields(Solution):
             old, new = getattr(mine, field.name), getattr(more, field.name)
             if isinstance(old, Tensor):
@@ -60,11 +65,10 @@ def solved_at_once(
         seen = rule.measure(x)
         if not bool(seen.converged.all()):
             x, seen = _unless_zero_is_better(x, seen, rule)
-    batch, coarse = problem.batch, x.to(problem.dtype)
+    coarse = x.to(problem.dtype)
     refined = (coarse.double() != x).any(1)
-    zero = torch.zeros(batch, dtype=torch.int64)
-    none = torch.zeros(batch, dtype=torch.float64)
-    left = (~seen.converged).nonzero()[:, 0]
+    zero = torch.zeros(problem.batch, dtype=torch.int64)
+    none = torch.zeros(problem.batch, dtype=torch.float64)
     solution = Solution(
         x=x if bool(refined.any()) else coarse,
         objective=seen.objective,
@@ -81,8 +85,10 @@ def solved_at_once(
         rejected=zero,
         refined=refined,
         engine="kernels",
+        grid=problem.grid,
     )
-    return AtOnce(replace(solution, screening=Screening(problem, solution.x, solution.gap)), left)
+    left = (~seen.converged).nonzero()[:, 0]
+    return AtOnce(replace(solution, screening=Screening(problem, solution.x, solution.gap)), seen, left)
 
 
 def _unless_zero_is_better(x: Vectors, seen: Measurement, rule: StoppingRule) -> tuple[Vectors, Measurement]:

@@ -211,13 +211,13 @@ def plan(
     chosen = chosen_engine(engine)
     check_certify(certify)
     form = form_of(problem)
-    if isinstance(optimizer, Certified | CertifiedCheap | Audited):
-        certify = next(name for name, scheme in GUARANTEES.items() if isinstance(optimizer, scheme))
-        optimizer = optimizer.optimizer
+    if type(optimizer) in GUARANTEES.values():
+        certify = next(name for name, scheme in GUARANTEES.items() if type(optimizer) is scheme)
+        optimizer = optimizer.optimizer  # type: ignore[attr-defined]
     elif certify == "auto":
         certify = True if chosen is Engine.COMPILED or shares_reads(form) else "audit"
-    if certify in ONE_AT_A_TIME and isinstance(optimizer, FISTA) and type(optimizer) is FISTA:
-        certify = certify if certify == "audit" and optimizer.restart else True  # FISTA is a track itself
+    if isinstance(optimizer, FISTA) and type(optimizer) is FISTA and certify in ONE_AT_A_TIME:
+        certify = certify if certify == "audit" and optimizer.restart else True  # which is a track itself
     optimizer.require_suits(problem)
     if chosen is Engine.COMPILED and certify in ONE_AT_A_TIME:
         raise InputError(f"engine is 'compiled' and certify {certify!r}, which decides step by step; pass certify=True")
@@ -311,8 +311,10 @@ def check_certify(certify: Any) -> None:
 
 
 def shares_reads(form: Form) -> bool:
-    """Whether the gradients at several points of an instance cost little more than one: they share each read of A."""
-    return form.loss not in (Loss.OWN, Loss.SOFTMAX) and form.penalty is not Shape.OWN
+    """Whether three tracks are about as quick as one: kernels let them share each read of A (`audit_cost.py`)."""
+    if form.device.type != "cuda":
+        return form.lasso and not form.shifted
+    return form.loss not in (Loss.OWN, Loss.SOFTMAX) and form.penalty not in (Shape.OWN, Shape.GROUPS)
 
 
 def wrapped(optimizer: Optimizer[Any], certify: bool | str, operations: Operations) -> Optimizer[Any]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from sureprox.base.defaults import MAX_ITER
+from sureprox.base.defaults import MAX_ITER, TOL
 from sureprox.base.errors import InputError
 from sureprox.base.names import PRETRAINED
 from sureprox.guarantee import Track
@@ -116,7 +116,7 @@ def solve(
     optimizer: Optimizer[Any] | str | None = None,
     x0: Any = None,
     max_iter: int = MAX_ITER,
-    tol: float = 1e-6,
+    tol: float = TOL,
     certify: bool | str = "auto",
     record: tuple[str, ...] = (),
     *,
@@ -182,7 +182,7 @@ def solve(
             first = solved_at_once(problem, operations, tol, floor)
             if not len(first.left):
                 return first.solution
-            options = {"max_iter": max_iter, "tol": tol, "certify": certify, "check_every": check_every}
+            options: dict[str, Any] = {"max_iter": max_iter, "tol": tol, "certify": certify, "check_every": check_every}
             options |= {"floor": floor, "engine": engine, "polish": polish, "differentiable": differentiable}
             begin = first.solution.x[first.left].to(problem.dtype)
             return first.finished(solve(problem.select(first.left), None, begin, **options))

@@ -50,7 +50,7 @@ def test_values_gradients_certificates_and_constants(name):
     assert bool((sparse.lipschitz() >= sparse.lipschitz(exact=True)).all())
 
 
-@pytest.mark.parametrize("certify", [True, "cheap", False])
+@pytest.mark.parametrize("certify", [True, "audit", "cheap", False])
 @pytest.mark.parametrize("name", LOSSES)
 def test_solve_finds_what_it_finds_with_the_dense_matrix(name, certify):
     sparse, dense = pair(name, 0.3)

@@ -6,10 +6,10 @@
 #include "runtime/widened.h"
 
 template <class T> struct Certificate {
-    const T *A, *b, *l1, *l2, *low, *high;  // (batch, m, n), or (m, n) if `shared`, (batch, m), and see `Spread`
+    const T *A, *b, *l1, *l2, *low, *high;  // (batch / copies, m, n), (batch, m), and see `Spread`
     const double* x;                        // (batch, n)
     double *out, *gradient;                 // (batch, 3), (batch, n)
-    int64_t batch, m, n, shared;
+    int64_t batch, m, n, copies;  // of one A: `batch` where it is shared
     int64_t l1_row, l1_column, l2_row, l2_column, low_row, low_column, high_row, high_column;
     int64_t threads;
 };
@@ -36,7 +36,7 @@ void widened_rows(const T* A, int64_t stride, const T* b, int count, const doubl
 
 template <class T> void certify(const Certificate<T>& in, int64_t instance) {
     const int64_t m = in.m, n = in.n, padded = rounded_up(n, LANES<double>);
-    const T *A = in.A + (in.shared ? 0 : instance * m * n), *b = in.b + instance * m;
+    const T *A = in.A + instance / in.copies * m * n, *b = in.b + instance * m;
     const double* point = in.x + instance * n;
     thread_local Penalty r;
     r.take(in, instance);

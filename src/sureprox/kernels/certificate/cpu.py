@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from sureprox.kernels.runtime.native import call, penalty
+from sureprox.kernels.runtime.native import call, copies, penalty
 from sureprox.problems import Problem
 from sureprox.problems.forms import dense
 from sureprox.problems.problem import Certificate
@@ -20,6 +20,6 @@ def certificate(problem: Problem, x: Tensor) -> Certificate:
     tensors: dict[str, Tensor | None] = {"A": A, "b": b.contiguous(), "x": y.contiguous()}
     tensors |= {"out": out, "gradient": gradient}
     parts, steps = penalty(problem)
-    call(CERTIFICATE, A.dtype, tensors | parts, batch=batch, m=m, n=n, shared=A.ndim == 2, **steps)
+    call(CERTIFICATE, A.dtype, tensors | parts, batch=batch, m=m, n=n, copies=copies(problem), **steps)
     objective, gap, kkt = out.unbind(1)
     return Certificate(objective, gap, kkt, gradient)

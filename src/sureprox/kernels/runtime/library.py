@@ -88,7 +88,19 @@ def tell_why_not() -> None:
     with _lock:
         failed, _told = _failed and not _told, _told or _failed
     if failed:
-        warnings.warn(f"kernels are off, so solves on this CPU are slower: {_said}", EngineWarning, stacklevel=2)
+        text = f"kernels are off, so solves on this CPU are slower: {_said}"
+        warnings.warn(text, EngineWarning, stacklevel=_level_of_the_caller())
+
+
+def _level_of_the_caller() -> int:
+    """How far up the stack of `warnings.warn` in the caller of this the first line outside of the package is."""
+    frame, level = sys._getframe(1), 1
+    while (
+        frame.f_back is not None
+        and frame.f_globals.get("__name__", "").partition(".")[0] == __package__.partition(".")[0]
+    ):
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def folder() -> Path:

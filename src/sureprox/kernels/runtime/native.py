@@ -80,14 +80,21 @@ def data(problem: Problem, seen: Seen | None) -> dict[str, Tensor | None]:
     return found | {"A": A, "b": b.contiguous()}
 
 
-def penalty(problem: Problem) -> tuple[dict[str, Tensor | None], dict[str, int]]:
+def penalty(problem: Problem) -> tuple[dict[str, Tensor | None], dict[str, Any]]:
     """The parts of a separable penalty as they lie, and from where to where it is from instance to instance and from
     coordinate to coordinate: nowhere, where they are shared."""
-    parts, steps = parts_of(problem), {}
+    steps: dict[str, Any] = {}
+    parts = parts_of(problem)
     for name, value in parts.items():
         row, column = (0, 0) if value is None else value.expand(problem.batch, problem.n).stride()
         steps |= {f"{name}_row": row, f"{name}_column": column}
     return parts, steps
+
+
+def copies(problem: Problem) -> int:
+    """How many instances in a row have one A."""
+    A = dense(problem).A
+    return problem.batch if A.ndim == 2 else problem.batch // len(A)
 
 
 def rows_of(parts: Mapping[str, Tensor | None]) -> int:

@@ -1,10 +1,12 @@
 """`sureprox.support.working_set` by a compiled kernel, on a CPU (see runtime/native.py)."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
 from sureprox.base.types import Vectors
-from sureprox.kernels.runtime.native import call, penalty
+from sureprox.kernels.runtime.native import call, copies, penalty
 from sureprox.problems import Problem
 from sureprox.problems.forms import dense
 from sureprox.support.working_set import MOST
@@ -26,13 +28,13 @@ def solved(problem: Problem, tol: float, floor: float, start: Vectors | None = N
     tensors["squares"] = torch.empty(n, dtype=torch.float64) if shared else None
     tensors["gram"] = torch.empty(n, n, dtype=torch.float64) if many else None
     parts, steps = penalty(problem)
-    numbers = {
+    numbers: dict[str, Any] = {
         "tol": tol,
         "floor": floor,
         "batch": batch,
         "m": m,
         "n": n,
-        "shared": shared,
+        "copies": copies(problem),
         "chain": chain,
         "most": MOST,
     }

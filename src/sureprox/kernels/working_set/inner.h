@@ -6,7 +6,9 @@
 
 constexpr int64_t EPOCHS = 400;  // of one call, at most
 constexpr double FLAT = 1e-9;    // relative: less of a slope is rounding
-constexpr double WORTH = 0.5;    // of a Newton step: the work of coordinate descent before it
+constexpr int64_t WORTH = 5;     // multiply-adds of a Newton step that take as long as one of coordinate descent
+constexpr int64_t CHEAP = 96;    // coordinates: up to here a Newton step is always followed up,
+constexpr int64_t HARD = 30;     // and for all after so many epochs
 
 struct Inner {
     enum Outcome { REACHED, MOVED, STUCK };
@@ -170,9 +172,11 @@ struct Inner {
             int64_t size = 0;
             for (int64_t c = 0; c < count(); c++) size += x[c] != 0;
             reached = false;
-            if (turned && work - since < WORTH * (size * size * size / 6 + 2 * size * count())) continue;
-            Outcome outcome = MOVED;
-            for (int64_t step = 0; step <= size && outcome == MOVED && work < most; step++) outcome = newton();
+            const int64_t cost = size * size * size / 6 + size * size;
+            if (WORTH * (work - since) < cost * (turned ? 2 : 1)) continue;
+            Outcome outcome = newton();
+            const bool hard = size <= CHEAP || epoch > HARD;
+            for (int64_t step = 0; hard && step < size && outcome == MOVED && work < most; step++) outcome = newton();
             reached = outcome == REACHED;
             since = work;
         }

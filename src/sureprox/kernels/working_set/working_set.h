@@ -8,7 +8,7 @@ template <class T> struct WorkingSet {
     const T *A, *b, *l1, *l2, *low, *high;
     const double* start;        // (batch, n), or null: zero
     double *x, *squares, *gram; // (batch, n); of the columns, and A'A of a shared A: room for both, or null
-    int64_t batch, m, n, shared, chain, most;
+    int64_t batch, m, n, copies, chain, most;  // `copies` of one A: `batch` where it is shared
     int64_t l1_row, l1_column, l2_row, l2_column, low_row, low_column, high_row, high_column;
     double tol, floor;
     int64_t threads;
@@ -20,7 +20,7 @@ constexpr int64_t ITERATIONS = 1000;       // what may be spent on an instance: 
 constexpr int64_t LARGEST_COLUMNS = 1 << 24;  // numbers in double precision
 constexpr int64_t LEAST = 16;
 constexpr double SHARE = 1.5, SPARE = 0.9, LOOSE = 0.3, SMALL = 1e-12;  // as in support/working_set.py: a test compares them
-constexpr double SHARP = 0.1;                 // of the tolerance: the gap to which a working set is solved
+constexpr double SHARP = 0.3;                 // of the tolerance: the gap to which a working set is solved
 
 // g = A'z of a strip of columns, and with `squares` those of its columns
 template <class T, bool SQUARES>
@@ -84,7 +84,7 @@ template <class T> struct Chain {
     Chain(const WorkingSet<T>& in, int threads) : in(in), threads(threads) { inner.W = &W; }
 
     void begin(int64_t instance) {
-        A = in.A + (in.shared ? 0 : instance * in.m * in.n);
+        A = in.A + instance / in.copies * in.m * in.n;
         W.begin(in.m, in.n);
         x.assign(in.n, 0), z.assign(in.m, 0), g.assign(in.n, 0), b.clear();
         norms = in.squares;

@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import json
+from collections.abc import Sequence
 from importlib.resources import files
 from string import Template
 from typing import Any
@@ -25,8 +26,12 @@ SCRIPTS = ("scales.js", "plot.js", "chart.js", "page.js")
 
 def page(found: Found) -> str:
     """The same records give the same page."""
-    sections = [make(found) for make in SECTIONS]
     count = plural(len(found.files), "record file")
+    return document([make(found) for make in SECTIONS], f"from {count} below {found.places}")
+
+
+def document(sections: Sequence[Section], origin: str) -> str:
+    """The whole file; `origin` says what it is about."""
     style, script = _asset("page.css"), "\n".join(_asset(name) for name in SCRIPTS)
     policy = f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; base-uri 'none'"
     return Template(_asset("page.html")).substitute(
@@ -35,11 +40,7 @@ def page(found: Found) -> str:
         script=script,
         data=json_block([chart.data() for section in sections for chart in section.charts]),
         links=join(element("a", section.title, href=f"#{section.name}") for section in sections),
-        lead=element(
-            "p",
-            f"sureprox {__version__}, from {count} below {found.places}.",
-            class_="lead",
-        ),
+        lead=element("p", f"sureprox {__version__}, {origin}.", class_="lead"),
         glance=join(_glance(section) for section in sections),
         sections="\n".join(_section(section) for section in sections),
     )
