@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from sureprox.base.private import private_directory
-from sureprox.kernels.runtime import library
+from sureprox.kernels.runtime import compiling, library
 
 
 @pytest.fixture(scope="session")
@@ -16,7 +16,7 @@ def kept(tmp_path_factory):
         pytest.skip("no C++ compiler here")
     folder = tmp_path_factory.mktemp("cache")
     library.library(build=True)  # which the process that starts the tests has built
-    built = sorted(library.folder().glob("*.so"))
+    built = sorted(library.folder().glob(f"{library._key(compiling.compiler())}-*.so"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SUREPROX_CACHE", str(folder))
         for file in built:
