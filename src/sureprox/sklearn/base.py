@@ -120,7 +120,9 @@ class LinearRegressor(LinearPrediction, Certified):
         made = self._design(X, weights, device)
         total = linear.objective_scale(weights, len(targets))
         f = self._loss(made, targets, shift, weights)
-        found = self._solved(Problem(f, self._penalty(made, total * alpha)), x0=self._start(made, shift))
+        x0 = self._last(made, shift) if self.warm_start else None
+        x0 = self._start(made, targets, weights) if x0 is None else x0
+        found = self._solved(Problem(f, self._penalty(made, total * alpha)), x0=x0)
         self._keep(made.coefficients(found.x), shift + made.intercepts(found.x), found, total, single=y.ndim == 1)
 
     def _design(self, X: Any, weights: Tensor | None, device: torch.device) -> Design:
@@ -128,7 +130,7 @@ class LinearRegressor(LinearPrediction, Certified):
         return linear.design(X, weights, self.fit_intercept, device, constant=self.fit_intercept)
 
     def _shift(self, targets: Tensor, weights: Tensor | None) -> Tensor:
-        """(t,): an intercept to begin with."""
+        """(t,): an intercept that the loss is told."""
         return linear.average(targets, weights)
 
     def _loss(self, made: Design, targets: Tensor, shift: Tensor, weights: Tensor | None) -> Smooth:
@@ -140,9 +142,13 @@ class LinearRegressor(LinearPrediction, Certified):
         ratio = tensor(numbers("l1_ratio", self.l1_ratio, len(size), most=1), size.device)
         return made.penalty(ratio * size, (1 - ratio) * size, self.positive)
 
-    def _start(self, made: Design, shift: Tensor) -> Tensor | None:
-        """The last solution, where there is one that may be used."""
-        if not self.warm_start or not hasattr(self, "coef_"):
+    def _start(self, made: Design, targets: Tensor, weights: Tensor | None) -> Tensor | None:
+        """Where a solve begins; None is zero."""
+        return None
+
+    def _last(self, made: Design, shift: Tensor) -> Tensor | None:
+        """The last solution, where there is one."""
+        if not hasattr(self, "coef_"):
             return None
         coef = tensor(np.atleast_2d(self.coef_), shift.device)
         if coef.shape != (len(shift), len(made.scale)):
