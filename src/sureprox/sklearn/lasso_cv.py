@@ -83,7 +83,9 @@ class ElasticNetCV(LinearPrediction, Certified):
             for ratio in ratios
         ]
         folds = folds_of(check_cv(self.cv).split(X, y, groups), weights)
-        solved = partial(self._compared, fitted)
+        solved = partial(
+            fitted, optimizer=self.optimizer, tol=self.path_tol, max_iter=self.max_iter, engine=self.engine
+        )
         errors = [
             FoldErrors(made, targets, folds, self.fit_intercept, ratio, self.positive, solved, self.engine).of(grid)
             for ratio, grid in zip(ratios, grids, strict=True)
@@ -114,9 +116,6 @@ class ElasticNetCV(LinearPrediction, Certified):
         if single:
             self.alphas_, self.mse_path_ = self.alphas_[0], self.mse_path_[0]
             self.alpha_, self.l1_ratio_ = float(alpha[0]), float(ratio[0])
-
-    def _compared(self, solve: Any, problem: Any, **options: Any) -> Any:
-        return solve(problem, self.optimizer, self.path_tol, self.max_iter, engine=self.engine, **options)
 
 
 @parameters
