@@ -5,12 +5,13 @@ MINUTES ?= 60
 BIN := $(VENV)/bin
 INSTALL = $(BIN)/python scripts/install.py
 
-.PHONY: help demo test test-gpu harden vulnerabilities lint docs format bench bench-gpu clean
+.PHONY: help demo test test-plain test-gpu harden vulnerabilities lint docs format bench bench-gpu clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo    race the optimizers on the LASSO problems of the paper; table here, figure in out/demo.png"
 	@echo "make test    lint, types, import rules, documentation and the test suite"
+	@echo "make test-plain  the tests of solves once more, without kernels (a few minutes)"
 	@echo "make test-gpu  the tests that need an NVIDIA GPU (a few minutes), by a Python here whose PyTorch finds one"
 	@echo "make harden  fault, fuzz and endurance tests at their full counts (about 95 minutes on 2 cores)"
 	@echo "make vulnerabilities  ask whether any pinned version has a known one (needs a network)"
@@ -27,6 +28,14 @@ demo: $(VENV)/.installed-demo
 test: lint docs
 	@echo "pytest"
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2
+
+# What users run without a C++ compiler, or on an unusual device; `make test` runs kernels wherever there are any.
+PLAIN = tests/test_solve.py tests/test_certified_solve.py tests/test_polished_solves.py tests/estimators/test_lasso.py \
+	tests/contracts/test_alone.py
+
+test-plain: $(VENV)/.installed-dev
+	@echo "pytest, plain"
+	@SUREPROX_ENGINE=plain OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 $(PLAIN)
 
 # Runs from src/ and installs nothing: a machine with a GPU often has its own PyTorch.
 test-gpu:

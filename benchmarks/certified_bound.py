@@ -18,7 +18,6 @@ import torch
 
 import sureprox as sp
 from sureprox.guarantee import Certified, CertifiedCheap
-from sureprox.guarantee.cheap import SHARE
 
 from _record import write_record
 
@@ -64,8 +63,7 @@ def main() -> None:
                         if long != 1 and shift:
                             continue
                         low = moved.to(dtype=dtype)
-                        share = SHARE if mode is CertifiedCheap else 1
-                        verdict = watched(low, mode(optimizer), x0.to(dtype), goal, options.steps, share, long)
+                        verdict = watched(low, mode(optimizer), x0.to(dtype), goal, options.steps, long)
                         small = "" if long == 1 else f", L {long:g} times too small"
                         key = f"{mode.__name__}, {str(dtype).removeprefix('torch.')}{small}"
                         add(totals.setdefault(key, Counter()), verdict)

@@ -24,8 +24,8 @@ import torch
 import sureprox as sp
 from sureprox.guarantee import Certified
 from sureprox.kernels import native_status
+from sureprox.kernels.products.cpu import gradient
 from sureprox.kernels.runtime.library import library
-from sureprox.kernels.runtime.native import gradient
 from sureprox.optimizers import ISTA, Optimizer, Sure
 from sureprox.optimizers.base import State
 from sureprox.problems import LeastSquares, Problem

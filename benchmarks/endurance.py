@@ -51,7 +51,7 @@ def draw(chance: random.Random) -> tuple[Problem, dict[str, Any], str]:
     dtype = chance.choice([torch.float32, torch.float64])
     problem = build(kind, batch, m, n, shared, dtype, chance.randrange(2**31), chance.uniform(0.02, 0.9))
     learned = chance.random() < 0.5
-    certify = chance.choice([True, "cheap", False])
+    certify = chance.choice([True, "audit", "cheap", False])
     optimizer = chance.choice(LEARNED[kind]) if learned else chance.choice(CLASSICAL)()
     options = {"optimizer": optimizer, "certify": certify, "max_iter": chance.choice([20, 60, 150])}
     options["tol"] = chance.choice([1e-3, 1e-6])

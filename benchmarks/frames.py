@@ -1,10 +1,14 @@
-"""Python frames per iteration of `sureprox.solve` on a CPU: frames.py [--iterations 40]
+"""Python frames per iteration of `sureprox.solve` on a CPU, now and before: frames.py [--iterations 40] [--before SRC]
 
 LASSO problems, Sure certified and restarted FISTA alone, by kernels and by plain PyTorch. The frames of two solves that
-differ in the number of iterations alone are subtracted, so that what happens once does not count.
+differ in the number of iterations alone are subtracted, so that what happens once does not count. SRC: `src` of a
+checkout of 75908fd, the last version before forms and plans, on which the same is counted.
 """
 
 import argparse
+import json
+import os
+import subprocess
 import sys
 from typing import Any
 
@@ -12,7 +16,10 @@ import torch
 
 import sureprox as sp
 
+from _record import write_record
+
 CASES = {"sure/lasso, certified": ("sure/lasso", True), "restarted FISTA, alone": (None, False)}
+BEFORE = "75908fd"
 
 
 def frames(problem: Any, optimizer: Any, **options: Any) -> int:
@@ -34,13 +41,11 @@ def frames(problem: Any, optimizer: Any, **options: Any) -> int:
 def per_iteration(problem: Any, optimizer: Any, steps: int, **options: Any) -> float:
     sp.solve(problem, optimizer, max_iter=2, tol=1e-30, polish=False, **options)  # what is made once is made now
     few, many = (frames(problem, optimizer, max_iter=count, **options) for count in (steps, 2 * steps))
-    return (many - few) / steps
+    return round((many - few) / steps, 1)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--iterations", type=int, default=40)
-    steps = parser.parse_args().iterations
+def counted(steps: int) -> dict[str, dict[str, float]]:
+    """Frames of each case, by engine; "as it was" where sureprox knows no engines yet."""
     torch.set_num_threads(1)
     generator = torch.Generator().manual_seed(0)
     A = torch.randn(4, 50, 100, generator=generator) / 50**0.5
@@ -49,11 +54,35 @@ def main() -> None:
     ways: dict[str, dict[str, Any]] = {"kernels": {"engine": "kernels"}, "plain": {"engine": "plain"}}
     if not hasattr(sp, "prepare"):  # before there were engines
         ways = {"as it was": {}}
+    found: dict[str, dict[str, float]] = {}
     for name, (method, certify) in CASES.items():
-        for way, options in ways.items():
-            optimizer = method or sp.optimizers.FISTA(restart=True)
-            found = per_iteration(problem, optimizer, steps, certify=certify, **options)
-            print(f"{name}, {way}: {found:.1f} frames per iteration")
+        optimizer = method or sp.optimizers.FISTA(restart=True)
+        rows = {way: per_iteration(problem, optimizer, steps, certify=certify, **ways[way]) for way in ways}
+        found[name] = rows
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--iterations", type=int, default=40)
+    parser.add_argument("--before", metavar="SRC")
+    parser.add_argument("--print-only", action="store_true", help="one line of JSON, and no record")
+    given = parser.parse_args()
+    now = counted(given.iterations)
+    if given.print_only:
+        print(json.dumps(now))
+        return
+    record: dict[str, Any] = {"iterations": given.iterations, "frames_per_iteration": now}
+    if given.before:
+        command = [sys.executable, __file__, "--print-only", "--iterations", str(given.iterations)]
+        environment = os.environ | {"PYTHONPATH": given.before}
+        said = subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout
+        record |= {"before": {"commit": BEFORE, "frames_per_iteration": json.loads(said)}}
+        for name, rows in record["before"]["frames_per_iteration"].items():
+            for way, frames_now in now[name].items():
+                ratio = frames_now / rows["as it was"]
+                print(f"{name}, {way}: {frames_now} frames per iteration, {ratio:.2f} times as many as before")
+    print(f"written to {write_record('frames', record)}")
 
 
 if __name__ == "__main__":

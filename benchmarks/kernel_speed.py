@@ -16,7 +16,7 @@ from torch import Tensor
 from sureprox.evaluation.speed import copy_bandwidth
 from sureprox.kernels.certified.gpu import judge, track_steps
 from sureprox.kernels.network.gpu import coordinate_network, fused
-from sureprox.kernels.products.gpu_ahead import ahead
+from sureprox.kernels.products.gpu_extrapolated import extrapolated
 from sureprox.kernels.products.gpu_gradient import normal_map
 from sureprox.kernels.sure.gpu import COORDINATE, INSTANCE, NUMBERS, VECTORS, fused_sure, sure_step
 from sureprox.optimizers import load
@@ -104,8 +104,8 @@ def kernels(batch: int, m: int, n: int, generator: torch.Generator) -> dict[str,
 
     return {
         "normal_map": lambda: (normal_map, (A, some(batch, n), some(batch, m), False)),
-        "ahead, 3 points": lambda: (
-            ahead,
+        "extrapolated, 3 points": lambda: (
+            extrapolated,
             (A, some(batch, 3, n), some(batch, 3, m), some(batch, 3), some(batch, m)),
         ),
         "sure_step": lambda: sure("sure/lasso"),

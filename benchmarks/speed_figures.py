@@ -11,7 +11,7 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib import pyplot as plt
 
-from sureprox.base.files import save_figure
+from sureprox.base.drawing import save_figure
 from sureprox.evaluation.speed_records import read_speed
 from sureprox.report.speed import draw_speed
 from sureprox.report.style import BLUE, GREEN, GREY, RED

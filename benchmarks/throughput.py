@@ -26,7 +26,8 @@ import torch
 from torch import Tensor
 
 import sureprox as sp
-from sureprox.evaluation.speed import FAST, wait
+from sureprox.base.machine import wait
+from sureprox.evaluation.speed import FAST
 from sureprox.optimizers import FISTA, Optimizer
 from sureprox.problems import Problem
 from sureprox.solve.plan import plan

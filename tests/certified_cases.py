@@ -8,6 +8,8 @@ import torch
 from torch import Tensor
 
 import sureprox as sp
+from sureprox.guarantee import Audited, CertifiedCheap
+from sureprox.guarantee.cheap import SHARE
 from sureprox.guarantee.guaranteed import GuaranteedState
 from sureprox.optimizers import FISTA, ISTA, L2ODM, L2OPA, Adam, GoMathL2O, LearnedOptimizer, Optimizer, RNNProp, State
 from sureprox.problems import Problem
@@ -16,6 +18,7 @@ from sureprox.sources import LassoFamily, LogisticFamily
 F64 = torch.float64
 FAMILIES = ("lasso", "logistic")
 SHIFTS = (10.0, -10.0, 100.0, -100.0, 1000.0, -1000.0)
+PACE, FIRST = 6, 18  # of the theorem on audits: F(x_k) - F* <= 2 L |x_0 - x*|^2 / (k/6)^2 for k >= 18
 ROUNDING = 64  # units of roundoff, relative to F, that values of F may be off by
 
 
@@ -138,6 +141,11 @@ def constant(value: float) -> Adversary:
     return Adversary(lambda k, x, g, step: torch.full_like(x, value))
 
 
+def _works_then_breaks(k: int, x: Tensor, g: Tensor, step: Tensor) -> Tensor:
+    """Gradient steps that turn into small steps uphill."""
+    return x - 0.9 * step * g if k < 40 else x + 0.05 * step * g
+
+
 def _vandal(k: int, x: Tensor, g: Tensor, step: Tensor) -> Tensor:
     """Writes on what it was given."""
     g.fill_(torch.nan)
@@ -160,6 +168,9 @@ ADVERSARIES: dict[str, Adversary] = {
     "good, then NaN": Adversary(lambda k, x, g, step: x - step * g if k < 20 else torch.full_like(x, torch.nan)),
     "one coordinate NaN": Adversary(lambda k, x, g, step: torch.cat([x[:, :1] * torch.nan, x[:, 1:]], 1)),
     "noise": Adversary(_noise),
+    "slow drift": Adversary(lambda k, x, g, step: x - 1e-3 * step * g),
+    "a wrong point": Adversary(lambda k, x, g, step: x + 0.2 * (0.5 - x)),
+    "works, then breaks": Adversary(_works_then_breaks),
     "vandal": Adversary(_vandal),
 }
 
@@ -219,13 +230,12 @@ def watched(
     x0: Tensor,
     target: Tensor,
     steps: int,
-    share: int = 1,
     long: float = 1.0,
 ) -> Verdict:
-    """Run a certified optimizer and hold every x_k against the theorem, in float64.
+    """Run a certified optimizer and hold every x_k against its theorem, in float64.
 
-    F(x_k) - F(x) <= 2 L |x_0 - x|^2 / (j + 1)^2 for any point x, here `target`, where j = k // share counts the steps
-    of FISTA less those repeated for the sake of L. `long`: the step size, in units of 1/L, that the run begins with.
+    F(x_k) - F(x) <= 2 L |x_0 - x|^2 / `promised`^2 for any point x, here `target`. `long`: the step size, in units of
+    1/L, that the run begins with.
     """
     exact = problem.to(dtype=F64)
     eps = torch.finfo(problem.dtype).eps
@@ -239,9 +249,8 @@ def watched(
     for state in sp.iterate(problem, optimizer, first, steps):
         before, value = value, exact.objective(state.x.double())
         slack = ROUNDING * eps * torch.maximum(value.abs(), best.abs())
-        steps_taken = (state.k // share - state.rejected).clamp(min=0)
-        bound = 2 / state.step_size.double() * square / (steps_taken + 1).square()
-        bound = torch.where(steps_taken > 0, bound, torch.inf)
+        pace = promised(optimizer, state)
+        bound = torch.where(pace > 0, 2 / state.step_size.double() * square / pace.square(), torch.inf)
         sharp = square / (2 * state.weight.double())  # what the state itself claims
         flags[0] |= ~((value - best <= bound + slack) & (value - best <= sharp + slack))
         flags[1] |= ~(value <= before + ROUNDING * torch.finfo(F64).eps * before.abs())
@@ -251,6 +260,14 @@ def watched(
             flags[3] |= exact.certificate(state.x.double()).gap < value - best - slack
     counts = flags.sum(1).tolist()
     return Verdict(problem.batch, *counts, ratio, int(state.rejected.sum()), int(state.pull_backs.sum()))
+
+
+def promised(optimizer: Optimizer[Any], state: GuaranteedState) -> Tensor:
+    """p (B,) of the bound 2 L |x_0 - x*|^2 / p^2 of each scheme; 0 where nothing is promised."""
+    if isinstance(optimizer, Audited):
+        return (state.k / PACE - state.rejected).clamp(min=0) * (state.k >= FIRST)
+    taken = state.k // (SHARE if isinstance(optimizer, CertifiedCheap) else 1) - state.rejected
+    return torch.where(taken > 0, taken + 1, 0)
 
 
 def target_of(problem: Problem) -> Tensor:

@@ -27,5 +27,7 @@ def wait_until_unwanted(path: str) -> str:
     end = time.monotonic() + 60
     while not unwanted() and time.monotonic() < end:
         time.sleep(0.01)
-    Path(path).write_text("unwanted" if unwanted() else "too late")
+    part = Path(path).with_suffix(".part")
+    part.write_text("unwanted" if unwanted() else "too late")
+    part.replace(path)  # whole from its first moment on
     return path

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 import sureprox as sp
-from sureprox.guarantee import Certified, CertifiedCheap
+from sureprox.guarantee import Audited, Certified, CertifiedCheap
 from sureprox.optimizers import (
     FISTA,
     ISTA,
@@ -94,10 +94,18 @@ CASES = [
     Case("certified", lambda: Certified(calm(GoMathL2O(hidden=HIDDEN, initial_state="random")))),
     Case("certified-fista", lambda: Certified(FISTA(restart=True))),
     Case("certified-cheap", lambda: CertifiedCheap(calm(GoMathL2O(hidden=HIDDEN)))),
+    Case("audited", lambda: Audited(calm(GoMathL2O(hidden=HIDDEN, initial_state="random")))),
+    Case("audited-local-fista", lambda: Audited(LocalFISTA()), growth=10),
     Case("ada-lista", lambda: AdaLISTA(M, layers=5), families=("lasso",)),
     Case("sure", lambda: Sure(coordinate=HIDDEN, instance=6)),
     Case("sure-conjugate", lambda: Sure(coordinate=HIDDEN, instance=6, conjugate=True)),
     Case("sure-light", lambda: Sure(coordinate=0, instance=6)),
+    Case("sure-general", lambda: Sure(coordinate=HIDDEN, instance=6, features="general")),
+    Case(
+        "sure-general-light",
+        lambda: Sure(coordinate=0, instance=6, conjugate=True, features="general"),
+        growth=100,  # its line search is a quotient of differences, and R reaches four times as far
+    ),
     Case("sure-light-conjugate", lambda: Sure(coordinate=0, instance=6, conjugate=True)),
 ]
 

@@ -41,7 +41,7 @@ def drawn(structure: bool) -> tuple[sp.Problem, Tensor]:
     return sp.Problem(f, Tilted(SLOPES)), (c - SLOPES / w).clamp(-1, 1)
 
 
-@pytest.mark.parametrize("certify", [True, "cheap"])
+@pytest.mark.parametrize("certify", [True, "audit", "cheap"])
 @pytest.mark.parametrize("structure", [False, True])
 @pytest.mark.parametrize("outside", [False, True])
 def test_the_bound_holds_after_every_iteration(structure, outside, certify):

@@ -10,11 +10,11 @@ import sureprox as sp
 from certified_cases import ADVERSARIES, Ball, Ridge, constant, random_weights
 from helpers import F64, normal, random_problem, refused
 from sureprox import Status
-from sureprox.guarantee import Certified, CertifiedCheap, Track
+from sureprox.guarantee import Audited, Certified, CertifiedCheap, Track
 from sureprox.optimizers import FISTA, ISTA, L2OPA, Adam
 from sureprox.problems import LeastSquares
 
-MODES = pytest.mark.parametrize("certify", [True, "cheap"])
+MODES = pytest.mark.parametrize("certify", [True, "audit", "cheap"])
 KINDS = pytest.mark.parametrize("kind", ["lasso", "logistic"])
 NAN = constant(float("nan"))
 solve = partial(sp.solve, polish=False)  # what the guarantee does by itself; the polish has tests of its own
@@ -265,7 +265,7 @@ def test_gradient_of_the_certified_answer(certify):
 
 def test_an_optimizer_that_is_certified_already_is_not_wrapped_again():
     problem, x0 = random_problem("lasso"), normal(3, 12)
-    for mode, certify in ((Certified, True), (CertifiedCheap, "cheap")):
+    for mode, certify in ((Certified, True), (Audited, "audit"), (CertifiedCheap, "cheap")):
         inside = solve(problem, mode(Adam()), x0, max_iter=30)
         assert torch.equal(inside.x, solve(problem, Adam(), x0, max_iter=30, certify=certify).x)
 

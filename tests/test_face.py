@@ -138,3 +138,39 @@ def test_moved_problems():
     moved = sp.solve(given, tol=1e-10)
     assert moved.converged.all()
     torch.testing.assert_close(moved.objective, still.objective, rtol=1e-9, atol=0)
+
+
+def flat_softmax() -> sp.Problem:
+    """H has a direction without curvature for every column: the same number added to all classes."""
+    A = normal(2, 100, 12, seed=20)
+    classes = (2 * normal(2, 100, seed=21)).round().clamp(-1, 1) + 1
+    return sp.Problem(sp.losses.Softmax(A, classes), sp.penalties.L1(0.01))
+
+
+def narrow_quantile() -> sp.Problem:
+    """Few rows bend at any point, and others than those at the solution."""
+    return sp.Problem(
+        sp.losses.Quantile(normal(2, 200, 12, seed=22), normal(2, 200, seed=23), 0.8, 0.01), sp.penalties.L1(0.5)
+    )
+
+
+def test_where_the_model_is_flat_damped_steps_lower_F():
+    given = flat_softmax()
+    start = 0.1 * normal(2, given.n, seed=24)
+    found = newton_points(given, start)
+    least = sp.solve(given, FISTA(restart=True), polish=False, max_iter=20_000).objective
+    assert (given.objective(found) - least < 0.05 * (given.objective(start) - least)).all()
+    for i in range(2):
+        alone = newton_points(given.select(torch.tensor([i])), start[i : i + 1])
+        torch.testing.assert_close(alone[0], found[i], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("make", [flat_softmax, narrow_quantile])
+def test_hard_problems_end_within_the_default_iterations(make):
+    given = make()
+    solution = sp.solve(given)
+    assert solution.converged.all()
+    assert (solution.track == Track.POLISH).all()
+    alone = sp.solve(given, FISTA(restart=True), polish=False, max_iter=1000)
+    assert not alone.converged.any()
+    assert (solution.objective < alone.objective).all()

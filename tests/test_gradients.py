@@ -17,6 +17,7 @@ VARIANTS = {
     "conjugate": {"conjugate": True},
     "light": {"coordinate": 0},
     "light-conjugate": {"coordinate": 0, "conjugate": True},
+    "general": {"conjugate": True, "features": "general"},
 }
 CASES = [((4, 20, 60), True), ((2, 30, 12), True), ((4, 20, 60), "cheap"), ((4, 20, 60), False)]
 FAMILIES = {"lasso": sp.lasso, "logistic": sp.logistic}
@@ -165,7 +166,7 @@ def iterated(optimizer, certify, data: list[Tensor], x0: Tensor, steps: int) -> 
     return sp.solve(sp.lasso(*data), optimizer, x0, max_iter=steps, tol=1e-14, certify=certify, step_size=step).x
 
 
-@pytest.mark.parametrize("certify", [True, "cheap", False], ids=str)
+@pytest.mark.parametrize("certify", [True, "audit", "cheap", False], ids=str)
 @pytest.mark.parametrize("kind", ["fista", *VARIANTS])
 def test_gradcheck_of_iterations(kind, certify):
     optimizer = FISTA(restart=True) if kind == "fista" else calm(Sure(**VARIANTS[kind])).double()

@@ -18,7 +18,7 @@ sys.exit(pytest.main({arguments}))
 
 def test_tests_of_a_gpu_need_no_development_tools_and_are_skipped_without_a_gpu():
     recipe = (ROOT / "Makefile").read_text().partition("\ntest-gpu:")[2].partition("\n\n")[0]
-    files = sorted(str(path) for path in ROOT.glob("tests/*/test_*.py") if "mark.cuda" in path.read_text())
+    files = sorted(str(path) for path in ROOT.glob("tests/**/test_*.py") if "mark.cuda" in path.read_text())
     assert "-c tests/gpu.ini --rootdir ." in recipe
     assert "SUREPROX_CHECK_SHAPES= " in recipe
     arguments = ["-q", "-c", "tests/gpu.ini", "--rootdir", ".", "-p", "no:cacheprovider", *files]
@@ -29,7 +29,7 @@ def test_tests_of_a_gpu_need_no_development_tools_and_are_skipped_without_a_gpu(
         env={**os.environ, **plain, "SUREPROX_CHECK_SHAPES": "", "CUDA_VISIBLE_DEVICES": ""},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=280,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "no CUDA device here" in done.stdout

@@ -63,7 +63,7 @@ def test_agrees_with_scikit_learn():
 @pytest.mark.parametrize("part", [0.3, 0.1, 0.01])
 def test_solve_needs_no_iteration(dtype, part):
     given = problem(part=part, dtype=dtype)
-    solution = sp.solve(given)
+    solution = sp.solve(given, engine="plain")
     assert solution.iterations.tolist() == [0, 0, 0]
     assert set(solution.status) == {Status.CONVERGED}
     assert set(solution.track) == {Track.PATH}
@@ -80,7 +80,7 @@ def test_float32_cannot_hold_every_answer():
     """Of two instances one survives rounding to float32 and one does not; the latter is called refined."""
     parts = torch.cat([problem(part=part, batch=1, dtype=torch.float32).r.lam.reshape(1) for part in (0.3, 1e-3)])
     one = problem(batch=1, dtype=torch.float32)
-    solution = sp.solve(sp.lasso(one.f.A.expand(2, -1, -1), one.f.b.expand(2, -1), parts))
+    solution = sp.solve(sp.lasso(one.f.A.expand(2, -1, -1), one.f.b.expand(2, -1), parts), engine="plain")
     assert solution.refined.tolist() == [False, True]
     assert set(solution.track) == {Track.PATH}
     assert set(solution.status) == {Status.CONVERGED}
@@ -88,7 +88,7 @@ def test_float32_cannot_hold_every_answer():
 
 def test_solved_at_the_start_already():
     given = problem(part=1.5)
-    solution = sp.solve(given)
+    solution = sp.solve(given, engine="plain")
     assert torch.equal(solution.x, torch.zeros(3, 40, dtype=torch.float64))
     assert torch.equal(followed_path(given), solution.x)
 
@@ -101,11 +101,11 @@ def test_where_the_path_breaks_off_the_optimizer_runs(dtype):
     A[1, :, 1::2] = A[1, :, ::2]
     spoilt = sp.lasso(A, given.f.b, given.r.lam)
     assert torch.equal(followed_path(spoilt)[1], torch.zeros(40, dtype=torch.float64))
-    solution = sp.solve(spoilt, max_iter=5000)
+    solution = sp.solve(spoilt, max_iter=5000, engine="plain")
     assert set(solution.status) == {Status.CONVERGED}
     assert [count > 0 for count in solution.iterations.tolist()] == [False, True, False]
     assert solution.track[1] != Track.PATH
-    alone = sp.solve(given)
+    alone = sp.solve(given, engine="plain")
     torch.testing.assert_close(solution.x[::2].double(), alone.x[::2].double(), rtol=1e-12, atol=1e-12)
 
 
@@ -129,7 +129,7 @@ def test_a_neighbour_without_a_path_changes_nothing(dtype):
     torch.testing.assert_close(path[:1], followed_path(given)[:1], rtol=1e-12, atol=1e-12)
     assert torch.equal(path[1], torch.zeros(20, dtype=torch.float64))
     assert torch.equal(path[3], torch.zeros(20, dtype=torch.float64))
-    together = sp.solve(sp.lasso(A[:2], b[:2], lam[:2]), max_iter=5000)
+    together = sp.solve(sp.lasso(A[:2], b[:2], lam[:2]), max_iter=5000, engine="plain")
     assert together.track[0] == Track.PATH
     assert together.track[1] != Track.PATH
     assert set(together.status) == {Status.CONVERGED}
@@ -157,7 +157,7 @@ def test_a_moved_problem():
     ],
 )  # fmt: skip
 def test_who_asks_for_iterations_gets_them(asked):
-    solution = sp.solve(problem(part=0.3), **asked)
+    solution = sp.solve(problem(part=0.3), **asked, engine="plain")
     assert bool((solution.iterations > 0).all())
     assert Track.PATH not in set(solution.track)
 
@@ -165,7 +165,7 @@ def test_who_asks_for_iterations_gets_them(asked):
 def test_gradients_flow_through_iterations():
     given = problem(part=0.3, batch=1)
     b = given.f.b.clone().requires_grad_()
-    solution = sp.solve(sp.lasso(given.f.A, b, given.r.lam), max_iter=20)
+    solution = sp.solve(sp.lasso(given.f.A, b, given.r.lam), max_iter=20, engine="plain")
     assert solution.x.requires_grad
     assert int(solution.iterations[0]) > 0
 

@@ -107,6 +107,7 @@ BAD = {
     "complex": (lambda p: sp.path(p, [1j]), "ratios is a list"),
     "masked": (lambda p: sp.path(p, np.ma.masked_equal([1.0, 2.0], 1)), "1 masked entries"),
     "shifted": (lambda p: sp.path(p.shifted(1.0), [0.5]), "not shifted"),
+    "no problem": (lambda p: sp.path(p.f.A, [0.5]), "problem is a Tensor"),
     "x0": (lambda p: sp.path(p, [0.5], x0=torch.zeros(N)), "leave out x0"),
     "ridge": (lambda p: sp.path(Problem(p.f, Separable(l2=1.0)), [0.5]), "needs l1 > 0"),
     "l2 and nothing": (lambda p: sp.path(Problem(LeastSquares(p.f.A, p.f.b), Separable(0.0, 1.0)), [0.5]), "l1 > 0"),

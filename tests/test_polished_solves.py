@@ -40,7 +40,7 @@ def test_the_default_solve_in_float32():
 
 
 @EVERY
-@pytest.mark.parametrize("certify", [True, "cheap"])
+@pytest.mark.parametrize("certify", [True, "audit", "cheap"])
 def test_every_kind_of_problem_ends_early(problem, certify):
     options = {"max_iter": 5000, "tol": 1e-10, "certify": certify}
     quick, slow = (sp.solve(problem, FAST, **options, polish=polish) for polish in (True, False))
@@ -348,3 +348,18 @@ def test_a_point_of_the_path_is_kept_too(monkeypatch):
     assert {*solution.track} == {Track.PATH}
     assert torch.equal(solution.x, near)
     torch.testing.assert_close(solution.objective, problem.objective(near))
+
+
+def test_a_point_of_the_path_is_kept_where_float64_takes_over(monkeypatch):
+    """Float32 is left in all instances, and the few iterations after that do not come as low."""
+    problem = random_problem("lasso", batch=3, m=20, n=30).to(dtype=torch.float32)
+    near = sp.reference(problem.to(dtype=F64)).x * (1 + 1e-7)
+    module = import_module("sureprox.solve.solve")
+    monkeypatch.setattr(module, "followed_path", lambda problem: near)
+    monkeypatch.setattr(module, "MAX_ITER", 30)
+    monkeypatch.setattr(loop, "STALLED", 0)
+    solution = sp.solve(problem, max_iter=30, tol=1e-15, polish=False)
+    assert solution.refined.all()
+    assert (solution.iterations == 30).all()
+    assert {*solution.track} == {Track.PATH}
+    assert torch.equal(solution.x, near)

@@ -110,6 +110,36 @@ def test_a_long_column_does_not_hide_the_others():
     assert not solution.converged.any()
 
 
+def test_small_residuals_of_columns_that_are_nearly_the_same_are_not_enough():
+    """Only together they reach b: no residual is more than tol times the slope at the origin, and F is 200 F*."""
+    tol, lam, apart = 1e-2, 1e-6, 1e-3
+    A = torch.tensor([[[1.0, 1.0], [0.0, apart]]], dtype=F64)
+    problem = Problem(Plain(A, torch.ones(1, 2, dtype=F64)), Free(torch.full((2,), lam, dtype=F64)))
+    best = sp.lasso(A, torch.ones(1, 2, dtype=F64), lam).objective(
+        torch.tensor([[1 - 1 / apart, 1 / apart]], dtype=F64)
+    )
+    one_alone = torch.tensor([[1 - lam, 0.0]], dtype=F64)
+    seen = StoppingRule(problem, None, tol).measure(one_alone)
+    assert (seen.kkt <= tol * problem.scale()[1]).all()
+    assert (seen.objective > 200 * best).all()
+    assert not seen.converged.any()
+
+
+def test_a_long_column_does_not_hide_a_free_coordinate_that_has_not_moved():
+    """It has a residual and is zero, the others are solved."""
+    units = torch.ones(10, dtype=F64)
+    units[2] = 1e8
+    problem, best = own(1e-2, units, free=True)
+    held = torch.full((10,), float(problem.r.w[0]), dtype=F64)
+    held[-1] = 1e6
+    f = LeastSquares(problem.f.A / units, problem.f.b)
+    x = sp.solve(Problem(f, WeightedL1(held)), tol=1e-14, max_iter=5000).x / units
+    assert (x[:, -1] == 0).all()
+    assert (problem.objective(x) > 1.01 * best).any()
+    assert (problem.kkt_residual(x) <= 1e-4 * problem.scale()[1]).all()
+    assert not StoppingRule(problem, None, 1e-4).measure(x).converged.any()
+
+
 def test_an_objective_that_underflows_converges_by_no_gap():
     A, b = normal(3, 20, 8), normal(3, 20, seed=1)
     scale = torch.tensor([1.0, 1e-163, 0.0], dtype=F64)
@@ -128,7 +158,7 @@ def test_an_objective_that_overflows_does_not_converge():
     assert solution.converged.tolist() == [False, True]
 
 
-@pytest.mark.parametrize("certify", [True, "cheap", False])
+@pytest.mark.parametrize("certify", [True, "audit", "cheap", False])
 @pytest.mark.parametrize("optimizer", [None, FISTA(restart=True)], ids=["default", "fista"])
 @pytest.mark.parametrize(
     ("size", "dtype"), [(1e160, F64), (1e-157, F64), (1e22, torch.float32), (1e-22, torch.float32)]

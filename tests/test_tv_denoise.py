@@ -136,6 +136,9 @@ BAD = {
     "complex lam": (lambda y: sp.tv_denoise(y, 1j), "lam is a complex"),
     "lams for no batch": (lambda y: sp.tv_denoise(y, torch.ones(6, dtype=F64)), "lam has shape (6,)"),
     "tol": (lambda y: sp.tv_denoise(y, 1.0, tol=0.0), "tol is 0.0"),
+    "tol of text": (lambda y: sp.tv_denoise(y, 1.0, tol="small"), "tol is 'small'"),
+    "empty": (lambda y: sp.tv_denoise(y[0, :0], 1.0), "y has shape (0,)", "it is empty"),
+    "x0": (lambda y: sp.tv_denoise(y, 1.0, x0=y), "leave out x0"),
     "max_iter": (lambda y: sp.tv_denoise(y, 1.0, max_iter=-1), "max_iter is -1"),
 }
 

@@ -7,33 +7,46 @@ solution = sp.solve(problem, sp.optimizers.FISTA(restart=True))
 
 from typing import Any
 
-from sureprox._loading import loading
+from sureprox._loading import loading, needs_no_libraries
 from sureprox._version import __version__
-from sureprox.base.errors import ConfigError, DataError, InputError, SureproxError, TrainingError, WeightsError
+from sureprox.base.errors import (
+    ConfigError,
+    ConvergenceWarning,
+    DataError,
+    EngineWarning,
+    InputError,
+    SureproxError,
+    TrainingError,
+    WeightsError,
+)
 
-with loading():
-    from sureprox import losses, operators, optimizers, penalties, problems
-    from sureprox.optimizers import load, pretrained, save
-    from sureprox.problems import (
-        Penalty,
-        Problem,
-        Smooth,
-        elastic_net,
-        group_lasso,
-        lasso,
-        logistic,
-        nonnegative,
-    )
-    from sureprox.solve.denoising import Denoised, tv_denoise
-    from sureprox.solve.paths import Path, path
-    from sureprox.solve.reference import Reference, reference
-    from sureprox.solve.solve import Progress, Solution, Status, iterate, prepare, solve
-    from sureprox.training import train
+if not needs_no_libraries():
+    with loading():
+        from sureprox import losses, operators, optimizers, penalties, problems
+        from sureprox.optimizers import load, pretrained, save
+        from sureprox.problems import (
+            Penalty,
+            Problem,
+            Smooth,
+            elastic_net,
+            group_lasso,
+            lasso,
+            logistic,
+            nonnegative,
+        )
+        from sureprox.solve.announced import path, solve, tv_denoise
+        from sureprox.solve.denoising import Denoised
+        from sureprox.solve.paths import Path
+        from sureprox.solve.reference import Reference, reference
+        from sureprox.solve.solve import Progress, Solution, Status, iterate, prepare
+        from sureprox.training import train
 
 __all__ = [
     "ConfigError",
+    "ConvergenceWarning",
     "DataError",
     "Denoised",
+    "EngineWarning",
     "InputError",
     "Path",
     "Penalty",

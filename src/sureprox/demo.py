@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from sureprox.base.drawing import BLACK, BLUE, GREEN, ORANGE, PURPLE, RED, SKY, save_figure, tidy
 from sureprox.base.errors import InputError
-from sureprox.base.files import save_figure
 from sureprox.optimizers import FISTA, ISTA, Optimizer, load, pretrained
 from sureprox.solve.reference import reference
 from sureprox.solve.solve import Progress, Solution, Status, solve
@@ -27,15 +27,15 @@ SCENARIOS = {"in distribution": 0.0, "start moved by +10": 10.0}  # name: what i
 TOL = 1e-12  # of the reference and of each run; gaps below it say nothing
 CEILING = 1e6  # of the figure: curves above it are drawn along the top edge and marked
 
-# Okabe and Ito's palette, which colour-blind readers can tell apart; the line styles serve print and everyone else.
+# The line styles serve print, and readers who cannot tell the colours apart.
 STYLES: tuple[tuple[str, Any], ...] = (
-    ("#000000", (0, (1, 1))),
-    ("#0072B2", (0, (5, 2))),
-    ("#D55E00", "solid"),
-    ("#009E73", (0, (4, 1, 1, 1))),
-    ("#CC79A7", (0, (2, 1))),
-    ("#E69F00", (0, (8, 2, 2, 2))),
-    ("#56B4E9", (0, (3, 1, 1, 1, 1, 1))),
+    (BLACK, (0, (1, 1))),
+    (BLUE, (0, (5, 2))),
+    (RED, "solid"),
+    (GREEN, (0, (4, 1, 1, 1))),
+    (PURPLE, (0, (2, 1))),
+    (ORANGE, (0, (8, 2, 2, 2))),
+    (SKY, (0, (3, 1, 1, 1, 1, 1))),
 )
 
 
@@ -165,8 +165,7 @@ def figure(curves: Sequence[Curve], path: Path, title: str) -> None:
         panel.set_title(scenario, fontsize=11)
         panel.set_xlabel("iteration")
         panel.set_xlim(0, max(curve.max_iter for curve in curves))
-        panel.grid(True, color="0.9", linewidth=0.8)
-        panel.spines[["top", "right"]].set_visible(False)
+        tidy(panel)
     panels[0].set_ylabel("mean relative gap  (F − F*) / F*")  # noqa: RUF001
     panels[0].set_yscale("log")
     top = max((float(curve.gap[curve.gap.isfinite()].max()) for curve in curves), default=CEILING)

@@ -1,6 +1,7 @@
 """CUDA kernels of the package, compiled for the CPU by emulate.h, so that they are tested where there is no GPU."""
 
 import ctypes
+import os
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping
@@ -16,26 +17,20 @@ from sureprox.kernels.runtime import abi, cuda
 
 
 def emulated(file: str, macros: Mapping[str, int], directory: Path) -> ctypes.CDLL:
-    """The kernels of tests/backends/`file` as a library."""
+    """The kernels of tests/backends/`file` as a library, which all processes of a test session share."""
     compiler = shutil.which("g++")
     if compiler is None:
         pytest.skip("needs g++ to run the kernel on the CPU")
-    library = directory / "emulated.so"
-    defines = [f"-D{name}={value}" for name, value in macros.items()]
-    command = [
-        compiler,
-        "-std=c++17",
-        "-O1",
-        "-shared",
-        "-fPIC",
-        *defines,
-        f"-I{Path(cuda.__file__).parents[1]}",
-        f"-I{Path(__file__).parent}",
-    ]
-    made = subprocess.run(
-        [*command, str(Path(__file__).parent / file), "-o", str(library)], capture_output=True, text=True, check=False
-    )
-    assert made.returncode == 0, made.stderr
+    session = directory.parents[1] if "PYTEST_XDIST_WORKER" in os.environ else directory.parent
+    name = "-".join([Path(file).stem, *(f"{key}{value}" for key, value in macros.items())])
+    library, fresh = session / f"{name}.so", directory / f"{name}.so"
+    if not library.exists():
+        here = Path(__file__).parent
+        command = [compiler, "-std=c++17", "-O1", "-shared", "-fPIC", *(f"-D{k}={v}" for k, v in macros.items())]
+        command += [f"-I{Path(cuda.__file__).parents[1]}", f"-I{here}", str(here / file), "-o", str(fresh)]
+        made = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert made.returncode == 0, made.stderr
+        fresh.replace(library)  # whole or absent, whoever was quicker
     return ctypes.CDLL(str(library))
 
 

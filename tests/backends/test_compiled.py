@@ -92,7 +92,7 @@ def run_with(backend: str, out=None):
 def test_a_backend_that_fails_is_replaced_by_plain_and_says_so(tmp_path, monkeypatch, broken, batch, reason):
     expected, reference = run_with("plain")
     monkeypatch.setattr("sureprox.training.unrolled.Compiled", broken)
-    monkeypatch.setattr("sureprox.training.unrolled.compiler_available", lambda device: True)
+    monkeypatch.setattr("sureprox.training.backends.compiler_available", lambda device: True)
     weights, events = run_with("compiled", tmp_path)
     (note,) = of_kind(events, "note")
     assert reason in note["text"]
@@ -117,7 +117,7 @@ def test_an_error_of_the_problem_is_not_hidden_by_falling_back(monkeypatch):
         start = LASSO.start
 
     monkeypatch.setattr("sureprox.training.unrolled.Compiled", BreaksAfterOneSegment)
-    monkeypatch.setattr("sureprox.training.unrolled.compiler_available", lambda device: True)
+    monkeypatch.setattr("sureprox.training.backends.compiler_available", lambda device: True)
     with pytest.raises(ValueError, match="the sampler is broken"):
         train(network(), Faulty(), small_config(), device="cpu", backend="compiled")
 
@@ -127,7 +127,7 @@ def test_an_error_of_the_problem_is_not_hidden_by_falling_back(monkeypatch):
     [("graph", True, "CUDA graphs need a GPU"), ("compiled", False, "no compiler for cpu")],
 )
 def test_a_backend_that_cannot_work_here_says_so(monkeypatch, backend, compiler, text):
-    monkeypatch.setattr("sureprox.training.unrolled.compiler_available", lambda device: compiler)
+    monkeypatch.setattr("sureprox.training.backends.compiler_available", lambda device: compiler)
     weights, events = run_with(backend)
     (note,) = of_kind(events, "note")
     assert text in note["text"]
@@ -139,5 +139,5 @@ def test_a_backend_that_cannot_work_here_says_so(monkeypatch, backend, compiler,
 def test_auto_compiles_on_a_cpu_only_where_it_pays(monkeypatch, worth, name):
     monkeypatch.setattr("sureprox.training.unrolled.WORTH_COMPILING", worth)
     monkeypatch.setattr("sureprox.training.unrolled.Compiled", BreaksLater)
-    monkeypatch.setattr("sureprox.training.unrolled.compiler_available", lambda device: True)
+    monkeypatch.setattr("sureprox.training.backends.compiler_available", lambda device: True)
     assert of_kind(run_with("auto")[1], "start")[0]["backend"] == name

@@ -9,7 +9,7 @@ import torch
 
 from sureprox.guarantee import tracks
 from sureprox.kernels.runtime import cuda
-from sureprox.optimizers import sure, sure_features
+from sureprox.optimizers import sure, sure_features, sure_place
 from sureprox.problems import stacked
 from sureprox.support import newton
 
@@ -17,9 +17,9 @@ KERNELS = Path(cuda.__file__).parents[1]
 
 SAME = {
     "sure/sure_step.h": {
-        "SEEN_INSTANCE": sure_features.INSTANCE,
-        "SEEN_COORDINATE": sure_features.COORDINATE,
-        "LOG2_REACH": math.log2(sure.REACH),
+        "SEEN_INSTANCE": sure_place.SEEN["l1"][0],
+        "SEEN_COORDINATE": sure_place.SEEN["l1"][1],
+        "LOG2_REACH": math.log2(sure.REACH["l1"]),
         "LEAST_MOMENTUM": sure.MOMENTUM[0],
         "LARGEST_MOMENTUM": sure.MOMENTUM[1],
         "RELUCTANCE": sure.RELUCTANCE,

@@ -11,9 +11,9 @@ from sureprox.kernels.certified import gpu as judge
 from sureprox.kernels.lipschitz.gpu_gram import launch_largest
 from sureprox.kernels.lipschitz.gpu_krylov import block_lanczos
 from sureprox.kernels.lipschitz.gpu_orthonormal import gram_schmidt
-from sureprox.kernels.products import gpu_ahead as products
+from sureprox.kernels.products import gpu_extrapolated as products
 from sureprox.kernels.products import gpu_gradient as normal
-from sureprox.kernels.products.gpu_ahead import ahead
+from sureprox.kernels.products.gpu_extrapolated import extrapolated
 from sureprox.kernels.products.gpu_gradient import normal_map
 from sureprox.kernels.runtime import cuda
 from sureprox.kernels.support.gpu_active_set import active_set
@@ -60,13 +60,13 @@ def test_images_and_next_gradients_from_one_read(batch, m, n, points):
     generator = torch.Generator("cuda").manual_seed(n)
     A, x, b = drawn(generator, batch, m, n), drawn(generator, batch, points, n), drawn(generator, batch, m)
     before, momentum = drawn(generator, batch, points, m), drawn(generator, batch, points)
-    first = ahead(A, x, before, momentum, b)
+    first = extrapolated(A, x, before, momentum, b)
     z = torch.einsum("bmn,bkn->bkm", A.double(), x.double()) - b.double().unsqueeze(1)
     w = z + momentum.double().unsqueeze(2) * (z - before.double())
     for ours, exact in zip(first, (z, w, torch.einsum("bmn,bkm->bkn", A.double(), w)), strict=True):
         close(ours, exact)
     for _ in range(20):
-        assert all(torch.equal(*pair) for pair in zip(ahead(A, x, before, momentum, b), first, strict=True))
+        assert all(torch.equal(*pair) for pair in zip(extrapolated(A, x, before, momentum, b), first, strict=True))
 
 
 def test_largest_eigenvalue_from_one_read_per_step():
@@ -238,7 +238,7 @@ def test_the_kernels_are_in_use():
     alone, certified = kernels(problem, sure), kernels(problem, sure, certify=True)
     assert isinstance(alone.move, SureMove)
     assert alone.gradient is normal.gradient
-    assert (certified.follow, certified.ahead) == (judge.follow, products.look_ahead)
+    assert (certified.follow, certified.ahead) == (judge.follow, products.extrapolate)
     assert certified.points is points
 
 

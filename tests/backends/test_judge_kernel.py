@@ -11,7 +11,7 @@ from sureprox.guarantee import Certified
 from sureprox.guarantee.guaranteed import is_check
 from sureprox.kernels.certified import gpu as judge
 from sureprox.kernels.on_gpu import operations
-from sureprox.kernels.products import gpu_ahead as ahead
+from sureprox.kernels.products import gpu_extrapolated
 from sureprox.kernels.runtime import cuda
 from sureprox.optimizers import FISTA, ISTA, Optimizer, Sure
 from sureprox.problems import lasso
@@ -32,7 +32,7 @@ def kernels(tmp_path_factory):
 
 
 def products(A, x, before, momentum, b, z, w, partial, *sizes):
-    """What ahead.cu computes, by PyTorch."""
+    """What extrapolated.cu computes, by PyTorch."""
     z.copy_(torch.einsum("bmn,bkn->bkm", A, x) - b.unsqueeze(1))
     w.copy_(z + momentum.unsqueeze(2) * (z - before))
     partial.zero_()[0] = torch.einsum("bmn,bkm->bkn", A, w)
@@ -43,7 +43,7 @@ def on_cpu(monkeypatch, kernels):
     def kernel(file, name, macros, device, shared_memory=0):
         def launch(grid, block, arguments, shared_mem=0):
             *arrays, n, m = given = listed(file, name, arguments)
-            if name == "ahead":
+            if name == "extrapolated":
                 return products(*given)
             assert grid[1:] == (1, 1)
             addresses = [None if array is None else array.data_ptr() for array in arrays]
@@ -118,4 +118,4 @@ def test_other_problems_are_judged_by_plain_operations(on_cpu):
     for other in (problem.shifted(1.0), LogisticFamily(m=40, n=12, nonzeros=4).sample(3, generator)):
         found, _ = operations(form_of(other), optimizer.optimizer, optimizer)
         assert found.follow is None
-        assert (found.ahead is ahead.look_ahead) == (other.shift is not None)
+        assert (found.ahead is gpu_extrapolated.extrapolate) == (other.shift is not None)

@@ -9,7 +9,7 @@ from engines import kernels, walked
 from sureprox.guarantee import CertifiedCheap
 from sureprox.guarantee.cheap import SHARE
 from sureprox.kernels.certified import cpu as cpu_certified
-from sureprox.kernels.runtime import native as cpu
+from sureprox.kernels.network.cpu import go_math_move
 from sureprox.optimizers import FISTA, ISTA, GoMathL2O, Sure
 from sureprox.optimizers.base import Seen
 from sureprox.problems.stacked import Points, Stacked
@@ -82,7 +82,7 @@ def test_step_and_turn_in_one_kernel_are_the_two(m, n, dtype):
         state = optimizer.init(problem, x0)
         for _ in range(SHARE + 2):
             ours = cpu_certified.go_math_turn(optimizer, problem, state)
-            inner = cpu.go_math_move(optimizer.optimizer, problem, state.inner, Seen(state.g[:, 0]))
+            inner = go_math_move(optimizer.optimizer, problem, state.inner, Seen(state.g[:, 0]))
             theirs = both(optimizer, problem, state, inner)[0]
             for mine, other in ((ours, theirs), (ours.inner, theirs.inner), (ours.fista, theirs.fista)):
                 for field in dataclasses.fields(mine):

@@ -3,10 +3,12 @@
 import os
 import subprocess
 import sys
+import warnings
 
 import pytest
 import torch
 
+import sureprox as sp
 from sureprox.kernels import native_status
 from sureprox.kernels.runtime import library
 from sureprox.solve import plan as plans
@@ -58,8 +60,10 @@ def test_without_a_compiler_solves_are_plain_and_the_reason_is_told(monkeypatch,
     library.forget()
     monkeypatch.setattr(plans, "_plans", plans._Plans(4))
     problem = LassoFamily(m=3, n=1024, nonzeros=5).sample(8, torch.Generator().manual_seed(0))
-    assert prepare(problem) == "plain"
-    solution = solve(problem, max_iter=20)
+    off = env.get("SUREPROX_NATIVE") == "0"  # asked for, so nothing is said
+    with warnings.catch_warnings() if off else pytest.warns(sp.EngineWarning, match=f"kernels are off.*{reason}"):
+        assert prepare(problem) == "plain"
+    solution = solve(problem, max_iter=20)  # it is said once
     assert solution.engine == "plain"
     assert bool(torch.isfinite(solution.x).all())
     assert reason in native_status()
@@ -67,18 +71,16 @@ def test_without_a_compiler_solves_are_plain_and_the_reason_is_told(monkeypatch,
     library.forget()
 
 
-def test_a_tiny_solve_needs_neither_compiler_nor_seconds(tmp_path):
-    """Far above what it takes (the benchmark has that), far below the import of torch's compiler alone."""
+def test_a_tiny_solve_needs_no_compiler(tmp_path):
+    """Neither one of C++ nor that of torch, which alone takes seconds to import."""
     code = """
-import time, torch, sys, sureprox as sp
+import torch, sys, sureprox as sp
 A = torch.randn(20, 40, generator=torch.Generator().manual_seed(0))
-began = time.process_time()
 sp.solve(sp.lasso(A / A.norm(dim=0), A[:, 0] / A[:, 0].norm(), 0.1), sp.optimizers.FISTA(restart=True), max_iter=50)
-print(time.process_time() - began, "torch._dynamo" in sys.modules)
+print("torch._dynamo" in sys.modules)
 """
     env = {**os.environ, "SUREPROX_NATIVE": "1", "SUREPROX_CACHE": str(tmp_path)}
     env.pop("SUREPROX_CHECK_SHAPES", None)
     done = subprocess.run([sys.executable, "-c", code], env=env, check=True, capture_output=True, text=True)
-    seconds, compiler = done.stdout.split()
-    assert compiler == "False"
-    assert float(seconds) < 0.5
+    assert done.stdout == "False\n"
+    assert list(tmp_path.iterdir()) == []

@@ -12,7 +12,7 @@ from engines import kernels, walked
 from helpers import normal, random_problem
 from sureprox.base.operations import PLAIN
 from sureprox.guarantee import Certified
-from sureprox.kernels.runtime import native as cpu
+from sureprox.kernels.network import cpu as cpu_network
 from sureprox.kernels.sure import cpu as cpu_sure
 from sureprox.optimizers import FISTA, L2ODM, L2OPA, GoMathL2O, RNNProp, Sure
 from sureprox.problems import L1, LeastSquares, Problem, Zero
@@ -114,9 +114,9 @@ def test_what_has_no_kernel_takes_the_plain_step():
 
     custom = Problem(problem.f, Doubled(problem.r.lam))
     optimizer = made("go 0")
-    assert kernels(problem, optimizer).step is cpu.go_math_move
+    assert kernels(problem, optimizer).step is cpu_network.go_math_move
     assert kernels(custom, optimizer).step is None
-    assert kernels(custom, optimizer).move is not cpu.go_math_move
+    assert kernels(custom, optimizer).move is not cpu_network.go_math_move
     assert kernels(tiny, optimizer) == PLAIN
     begun = optimizer.init(custom, x0).detach()
     assert_close(walked(optimizer, custom, begun, 2), walked(optimizer, custom, begun, 2, "plain"), 1e-11)
@@ -193,13 +193,13 @@ def test_fifty_iterations_of_the_papers_problems_in_float32(name):
 @pytest.mark.parametrize("name", ["go 0", "sure light"])
 def test_certified_steps_go_through_the_kernels(name, monkeypatch):
     problem, x0 = lasso(3, 13, 75, 5)
-    calls, real = [], cpu.call
+    calls, real = [], cpu_network.call
 
     def call(kernel, *rest, **more):
         calls.append(kernel)
         real(kernel, *rest, **more)
 
-    for module in (cpu, cpu_sure):
+    for module in (cpu_network, cpu_sure):
         monkeypatch.setattr(module, "call", call)
     certified = Certified(made(name))
     with torch.no_grad():

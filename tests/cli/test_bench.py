@@ -21,6 +21,27 @@ def test_battery_writes_records_a_table_and_a_figure(command, tmp_path):
     assert json.loads((tmp_path / "out" / "battery.json").read_text()) == found
 
 
+def test_kinds_without_their_data_are_skipped_and_named(command, tmp_path, monkeypatch):
+    from sureprox.evaluation import battery
+
+    real = battery.draw
+
+    def offline(kind, *options):
+        if kind.name == "lasso-64x128":
+            return real(kind, *options)
+        raise sp.DataError(f"{kind.name} is not here, and there is no network")
+
+    monkeypatch.setattr(battery, "draw", offline)
+    options = ("--quick", "--batch", "2", "--models", "default", "--device", "cpu", "--out", "out")
+    outcome = command("bench", "battery", "--kinds", "lasso-64x128,lasso-noise", *options)
+    assert (outcome.code, outcome.err) == (0, "")
+    assert "not available: lasso-noise: lasso-noise is not here, and there is no network" in outcome.out
+    found = json.loads((tmp_path / "out" / "battery.json").read_text())
+    assert {entry["kind"] for entry in found} == {"lasso-64x128"}
+    outcome = command("bench", "battery", "--kinds", "lasso-noise", *options)
+    assert (outcome.code, outcome.err) == (2, "sureprox: no kind could be measured; the reasons are above\n")
+
+
 def test_what_is_wrong_is_one_line(refused):
     assert "no kind 'laso'" in refused("bench", "battery", "--kinds", "laso", "--device", "cpu").replace("\n", "")
     assert "there is no record" in refused("bench", "battery", "--figures-only")

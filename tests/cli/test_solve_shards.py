@@ -63,10 +63,10 @@ def test_what_is_not_solved_is_exit_code_1(command, folder):
     [
         (["--dask"], "--dask, --scheduler and --chunk go with --shards DIR"),
         (["--chunk", "5"], "--dask, --scheduler and --chunk go with --shards DIR"),
-        (["--shards", "out", "--csv", "a.csv"], "--out, --csv and --target do not go with --shards"),
+        (["--shards", "out", "--csv", "a.csv"], "--csv does not go with --shards"),
         (["--shards", "out", "--dask", "--scheduler", "tcp://x:1"], "--dask and --scheduler are given"),
         (["--shards", "out", "--lam", "two"], "--lam is 'two'"),
-        (["--shards", "out", "--optimizer", "nobody"], "no optimizer 'nobody'"),
+        (["--shards", "out", "--optimizer", "nobody"], "no model 'nobody'"),
     ],
 )
 def test_options_that_do_not_go_together(refused, folder, options, line):

@@ -4,11 +4,10 @@ import pytest
 import torch
 
 import sureprox as sp
+from drawn_forms import BLOCKS, BOUNDED, FORMS, OTHERS, SMOOTH, drawn, start
 from engines import kernels, walked
-from helpers import random_problem
 from sureprox.guarantee import Certified, CertifiedCheap
 from sureprox.optimizers import FISTA, ISTA, L2OPA, GoMathL2O, Sure
-from sureprox.problems import Problem, WeightedL1, Zero
 
 TOLERANCE = {torch.float32: 3e-4, torch.float64: 1e-10}
 OPTIMIZERS = {
@@ -16,30 +15,10 @@ OPTIMIZERS = {
     "fista": lambda: FISTA(restart=True),
     "sure": Sure,
     "sure light": lambda: Sure(coordinate=0, conjugate=True),
+    "sure general": lambda: Sure(features="general"),  # for which there is no kernel
     "go": GoMathL2O,
     "l2o-pa": L2OPA,
 }
-FORMS = ("lasso", "lasso shared", "lasso moved", "weighted", "free", "logistic", "logistic shared", "strided")
-
-
-def drawn(name: str, seed: int, dtype: torch.dtype) -> Problem:
-    """A problem of this form with random sizes, on both sides of where kernels begin."""
-    chance = torch.Generator().manual_seed(seed)
-    m, n = int(torch.randint(1, 60, (), generator=chance)), int(torch.randint(8, 140, (), generator=chance))
-    kind = "logistic" if name.startswith("logistic") else "lasso"
-    problem = random_problem(kind, 3, m, n, seed=seed, shared=name.endswith("shared")).to(dtype=dtype)
-    f = problem.f
-    if name == "lasso moved":
-        return problem.shifted(torch.randn(3, n, generator=chance, dtype=torch.float64).to(dtype))
-    if name == "weighted":
-        return Problem(f, WeightedL1(0.1 + torch.rand(n, generator=chance).to(dtype)))
-    if name == "free":
-        return Problem(f, Zero())
-    return sp.lasso(f.A.mT.contiguous().mT, f.b, problem.r.lam) if name == "strided" else problem
-
-
-def start(problem: Problem, seed: int) -> torch.Tensor:
-    return torch.randn(problem.batch, problem.n, generator=torch.Generator().manual_seed(seed)).to(problem.dtype)
 
 
 def close(ours: torch.Tensor, plain: torch.Tensor, dtype: torch.dtype, scale: float = 0.0) -> None:
@@ -48,7 +27,7 @@ def close(ours: torch.Tensor, plain: torch.Tensor, dtype: torch.dtype, scale: fl
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE)
-@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize("name", [*FORMS, *OTHERS])
 @pytest.mark.parametrize("seed", range(4))
 def test_gradients_certificates_and_estimates(name, seed, dtype):
     problem = drawn(name, seed, dtype)
@@ -65,12 +44,16 @@ def test_gradients_certificates_and_estimates(name, seed, dtype):
         assert bool(((1.0101 * truth >= L) & (0.99 * truth <= L)).all())
 
 
+STEPS = [(optimizer, name) for optimizer in OPTIMIZERS for name in (*FORMS, *SMOOTH)]
+STEPS += [(optimizer, name) for optimizer in ("ista", "fista", "sure") for name in BOUNDED]
+STEPS += [("fista", name) for name in BLOCKS]
+
+
 @pytest.mark.parametrize("dtype", TOLERANCE)
-@pytest.mark.parametrize("name", FORMS)
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize(("optimizer", "name"), STEPS)
 def test_steps(name, optimizer, dtype):
     """Each from a common state: where rounding decides, paths may part for a while."""
-    for seed in range(3):
+    for seed in range(3 if name in FORMS else 2):
         torch.manual_seed(seed)
         problem, method = drawn(name, seed, dtype), OPTIMIZERS[optimizer]()
         with torch.no_grad():
@@ -98,16 +81,14 @@ def test_guaranteed_steps(name, guarantee, dtype):
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE)
-@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize("name", [*FORMS, *OTHERS])
 def test_answers(name, dtype):
-    for seed in range(3):
+    for seed in range(3 if name in FORMS else 1):
         problem = drawn(name, seed, dtype)
         plain, ours = (sp.solve(problem, tol=1e-6, engine=engine) for engine in ("plain", "kernels"))
         both = plain.converged & ours.converged
         assert torch.equal(plain.converged, ours.converged)
-        scale = problem.to(dtype=torch.float64).scale()[0][
-            both
-        ]  # F at the origin, below a millionth of which all is zero
+        scale = problem.to(dtype=torch.float64).scale()[0][both]  # F at 0: below a millionth of it all is zero
         error = (ours.objective - plain.objective)[both].abs()
         assert bool((error <= 2e-6 * plain.objective[both] + 1e-11 * scale).all())
 

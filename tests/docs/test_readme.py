@@ -1,14 +1,16 @@
 """A newcomer who reads only the README: everything it says to type is typed here, in its order."""
 
 import re
+import shlex
 import tomllib
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from doc_pages import README, ROOT, Reader, blocks
+from doc_pages import PAGES, README, ROOT, Reader, blocks
 
 MAKEFILE = (ROOT / "Makefile").read_text()
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -16,10 +18,11 @@ TARGETS = set(re.findall(r"^([a-z]+):", MAKEFILE, flags=re.MULTILINE))
 
 
 def test_all_of_it_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Python and `sureprox` in one empty directory, where the reader's own problems.npz lies."""
+    """Python and `sureprox` in one directory, where nothing but the reader's own houses.csv lies."""
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
-    np.savez("problems.npz", A=rng.standard_normal((30, 60)), b=rng.standard_normal((5, 30)), lam=2.0)
+    table = np.column_stack([rng.standard_normal((40, 6)), rng.standard_normal(40) + 20])
+    np.savetxt("houses.csv", table, delimiter=",", header="sqm,rooms,age,floor,garden,distance,price", comments="")
     reader = Reader(README, monkeypatch)
     ran = 0
     with torch.random.fork_rng(devices=[]):
@@ -46,21 +49,61 @@ def test_other_commands_are_known() -> None:
                     assert {word for word in arguments if "=" not in word} <= TARGETS
                 case ["source", ".venv/bin/activate"]:
                     assert "VENV ?= .venv\n" in MAKEFILE
-                case ["pip", "install", requirement]:
-                    extras = re.fullmatch(r"(?:sureprox|\.)(?:\[([\w,]+)\])?", requirement)
-                    assert extras, f"{requirement} is not this package"
-                    assert set(filter(None, (extras[1] or "").split(","))) <= set(PROJECT["optional-dependencies"])
+                case ["pip", "install", *arguments]:
+                    require_installable(arguments)
                 case ["python", script, *_]:
                     assert (ROOT / script).is_file()
                 case _:
                     pytest.fail(f"the README says {' '.join(words)!r}, and no test runs it")
 
 
-def test_it_begins_with_the_two_commands_and_shows_a_picture() -> None:
+def require_installable(arguments: list[str]) -> None:
+    """This package from a clone, with extras that it has; perhaps with PyTorch's own index, as CI uses it."""
+    requirement, *rest = arguments
+    extras = re.fullmatch(r"\.(?:\[([\w,]+)\])?", requirement)
+    assert extras, f"{requirement} is not this package in a clone"
+    assert set(filter(None, (extras[1] or "").split(","))) <= set(PROJECT["optional-dependencies"])
+    workflow = (ROOT / ".github" / "workflows" / "tests.yml").read_text()
+    assert rest in ([], ["--extra-index-url", *re.findall(r"PIP_EXTRA_INDEX_URL: (\S+)", workflow)])
+
+
+@pytest.mark.parametrize("page", [README, *PAGES], ids=lambda page: page.stem)
+def test_what_is_installed_can_be_installed(page: Path) -> None:
+    """The package is on no index yet: `pip install sureprox` would find nothing."""
+    for found in re.findall(r"pip install ([^`\n]+)", page.read_text()):
+        if "sureprox" in found or "." in found.split()[0]:
+            require_installable(shlex.split(found))
+
+
+def test_other_extras_are_listed() -> None:
+    (line,) = re.findall(r"Other extras: ([^.]+)\.", README.read_text())
+    assert set(re.findall(r"`(\w+)`", line)) <= set(PROJECT["optional-dependencies"])
+
+
+def test_the_first_screen_says_what_it_is_and_shows_seconds_code_and_the_installation() -> None:
+    screen = "\n".join(README.read_text().splitlines()[:22])
+    assert "![Seconds of sureprox, scikit-learn and celer" in screen
+    assert "sp.solve(" in screen
+    assert "pip install '.[cli,plots]'" in screen
+
+
+def test_the_chart_says_what_the_text_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Who is the fastest, by the records that the chart is drawn from."""
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    figure = import_module("readme_figure")
+    gpu, cpu = figure.machine("cuda"), figure.machine("cpu")
+    text = " ".join(README.read_text().split())
+    assert "On the GPU sureprox is the fastest in all three tasks. **On a CPU scikit-learn is faster**" in text
+    assert [min(task.seconds, key=task.seconds.get) for task in gpu.tasks] == ["sureprox"] * 3
+    assert [min(task.seconds, key=task.seconds.get) for task in cpu.tasks] == ["scikit-learn"] * 3
+    figure.draw([gpu, cpu], tmp_path / "seconds.png")
+    assert (tmp_path / "seconds.png").stat().st_size > 10_000
+
+
+def test_both_commands_of_a_checkout_are_there() -> None:
     shell = [words for block in blocks(README) if block.language == "sh" for words in block.commands]
     assert ["make", "demo"] in shell
     assert ["make", "test"] in shell
-    assert re.search(r"!\[[^\]]+\]\(docs/images/\w+\.png\)", README.read_text())
 
 
 def test_make_demo_is_the_demo() -> None:
@@ -71,6 +114,6 @@ def test_make_demo_is_the_demo() -> None:
 
 
 def test_pictures_and_links_exist() -> None:
-    targets = re.findall(r"\]\(([^)#]+)\)", README.read_text())
+    targets = re.findall(r"\]\(([^)#]+)[^)]*\)", README.read_text())
     assert targets
     assert [target for target in targets if "://" not in target and not (ROOT / target).exists()] == []

@@ -37,7 +37,7 @@ def at_once(*work: Callable[[], object]) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(2 * MOVING)
+        thread.join(4 * MOVING)
         assert not thread.is_alive()
     assert errors == []
 
@@ -192,7 +192,7 @@ def test_two_writers_of_a_pair_do_not_mix_it(tmp_path, monkeypatch):
     monkeypatch.setattr(Path, "replace", slowly)
 
     def second() -> None:
-        assert between.wait(10)
+        assert between.wait(60)
         write_together({tmp_path / "one": b"b", tmp_path / "other": b"b"})
 
     at_once(lambda: write_together({tmp_path / "one": b"a", tmp_path / "other": b"a"}), second)

@@ -48,6 +48,7 @@ OPTIMIZERS: dict[str, Callable[[], Optimizer]] = {
     "rnnprop": lambda: calm(RNNProp(hidden=5)),
     "ada-lista": lambda: calm(AdaLISTA(M, layers=3)),
     "sure": lambda: calm(Sure(coordinate=4, instance=6)),
+    "general sure": lambda: calm(Sure(coordinate=4, instance=6, features="general")),
 }
 PLAIN = (
     "ista",
@@ -112,7 +113,7 @@ def test_every_optimizer_is_here():
     assert kinds - {type(make()) for make in OPTIMIZERS.values()} == set()
 
 
-@pytest.mark.parametrize("name", ["adam", "l2o-dm", "sure", "rnnprop", "go-math-l2o"])
+@pytest.mark.parametrize("name", ["adam", "l2o-dm", "sure", "general sure", "rnnprop", "go-math-l2o"])
 def test_what_needs_the_subdifferential_of_a_coordinate_says_so_about_groups(name):
     with pytest.raises(sp.InputError) as caught:
         run(name, ("huber", "groups", "own"), True, torch.float64, [0])

@@ -131,18 +131,24 @@ class Exact:
 
     def value(self, x: np.ndarray) -> np.ndarray:
         """F at one point (n,) or several (K, n)."""
-        t = self.image(x)
-        with np.errstate(all="ignore"):
-            smooth = np.where(self.c > 0, self.c * self.phi.value(t), LD(0))
+        smooth = self.weighted(self.phi.value, x)
         outside = ((x < self.low) | (x > self.high)).any(-1)
         return np.where(outside, np.inf, smooth.sum(-1) + (self.w * np.abs(x) + self.mu * x * x / 2).sum(-1))
+
+    def weighted(self, part: Callable[[np.ndarray], np.ndarray], x: np.ndarray) -> np.ndarray:
+        """c_i part(t_i) at the images of x: zero for rows of weight zero, also where they overflow."""
+        return self.weighted_at(part, self.image(x))
+
+    def weighted_at(self, part: Callable[[np.ndarray], np.ndarray], image: np.ndarray) -> np.ndarray:
+        with np.errstate(all="ignore"):
+            return np.where(self.c > 0, self.c * part(image), LD(0))
 
     def rounding(self, x: np.ndarray, eps: float = EPS) -> float:
         """A bound on the error of F(x) in a precision of `eps`: of the images, and of the sums."""
         m, n = self.A.shape
         off = (n + 2) * eps * self._terms(x)
-        slope = np.abs(self.slope(x)) + self.c * self.phi.most(self.image(x)) * off
-        size = self.value(x) if self.phi.size is None else self.value(x) + (self.c * self.phi.size(self.image(x))).sum()
+        slope = np.abs(self.slope(x)) + self.weighted(self.phi.most, x) * off
+        size = self.value(x) + (0 if self.phi.size is None else self.weighted(self.phi.size, x).sum())
         return float((slope * off).sum() + (m + n + 4) * eps * size)
 
     def gap_rounding(self, x: np.ndarray, eps: float) -> float:
@@ -156,7 +162,7 @@ class Exact:
 
     def _slopes(self, x: np.ndarray) -> np.ndarray:
         """(m,) the slopes, and what they are made of."""
-        return np.abs(self.slope(x)) + self.c * self.phi.most(self.image(x)) * self._terms(x)
+        return np.abs(self.slope(x)) + self.weighted(self.phi.most, x) * self._terms(x)
 
     def _terms(self, x: np.ndarray) -> np.ndarray:
         """(m,) what the sums of the images are made of."""
@@ -164,7 +170,7 @@ class Exact:
 
     def slope(self, x: np.ndarray) -> np.ndarray:
         """d phi / d (A x), (m,)."""
-        return self.c * self.s * self.phi.slope(self.image(x))
+        return self.s * self.weighted(self.phi.slope, x)
 
     def sides(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The slopes of r to the left and to the right of x."""
@@ -272,7 +278,7 @@ def newton(problem: Exact, x: np.ndarray, entering: bool, fine: bool) -> list[np
     With H = R'R, R = U S V' and g = R'y, the step is -V S^{-1} (U'y + S^{-1} V' r'), which suffers from the condition
     of R only; or, `fine`, -V S^{-2} V'(g + r'), which suffers from that of H but keeps what g + r' is in long double.
     """
-    root = np.sqrt(problem.c * problem.phi.bend(problem.image(x)))
+    root = np.sqrt(problem.weighted(problem.phi.bend, x))
     g = problem.slope(x) @ problem.A
     pull = problem.pull(x, g)
     curvature = ((root[:, None] * problem.A) ** 2).sum(0) + problem.mu
@@ -326,14 +332,14 @@ def searched(problem: Exact, found: Truth, step: np.ndarray) -> Truth:
 def swept(problem: Exact, x: np.ndarray) -> np.ndarray:
     """Each coordinate in turn to its minimum, or to that of a quadratic above F."""
     x, z = x.copy(), problem.image(x)
-    bend = problem.c * problem.phi.most(z)
+    bend = problem.weighted_at(problem.phi.most, z)
     for j in range(len(x)):
         a = problem.A[:, j]
         L = (bend * a * a).sum()
         if L + problem.mu[j] <= 0:
             x[j] = np.clip(LD(0), problem.low[j], problem.high[j])
             continue
-        g = (problem.c * problem.s * problem.phi.slope(z)) @ a
+        g = (problem.s * problem.weighted_at(problem.phi.slope, z)) @ a
         v = L * x[j] - g
         to = np.sign(v) * max(abs(v) - problem.w[j], LD(0)) / (L + problem.mu[j])
         to = np.clip(to, problem.low[j], problem.high[j])

@@ -60,7 +60,7 @@ def judged(number: int, show: bool = False) -> tuple[list[Verdict], str]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            solution = sp.solve(batch.problem, **arguments, engine="plain" if options.plain else "kernels")
+            solution = sp.solve(batch.problem, **arguments, engine=options.engine)
     except sp.SureproxError as error:
         message = str(error)
         if show:
@@ -104,7 +104,8 @@ def _judged(batch: Batch, exact: Exact, i: int, given: dict[str, Any], start: np
         faults.append(f"gap {gap:.3g}, {above:.3g} above the minimum")
     if given["certify"] is not False:
         coarse = 0.0 if batch.shift is None else exact.rounding(x, torch.finfo(batch.problem.dtype).eps)
-        faults += _guarantee(exact, x0, value, truth, found, i, exact.gap_rounding(x, DOUBLE) + slack + coarse)
+        if bool(torch.isfinite(batch.problem.objective(given.get("x0", batch.problem.start()))[i])):
+            faults += _guarantee(exact, x0, value, truth, found, i, exact.gap_rounding(x, DOUBLE) + slack + coarse)
     return Verdict(faults, status, truth.excess <= GOOD * promised or promised == 0, ratio)
 
 

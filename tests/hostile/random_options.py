@@ -7,19 +7,43 @@ import numpy as np
 import torch
 
 from certified_cases import ADVERSARIES, random_weights
-from sureprox.optimizers import FISTA, ISTA, L2ODM, L2OPA, Adam, GoMathL2O, Optimizer, RNNProp, Sure
+from sureprox.optimizers import (
+    FISTA,
+    ISTA,
+    L2ODM,
+    L2OPA,
+    PANOC,
+    Adam,
+    GoMathL2O,
+    LocalFISTA,
+    Optimizer,
+    ProxNewton,
+    RNNProp,
+    SpaRSA,
+    Sure,
+)
 from sureprox.problems import Problem
 
 PRETRAINED = ("sure/lasso", "sure/logistic", "sure/lasso-light")
 NETWORKS = (GoMathL2O, L2OPA, L2ODM, RNNProp)
+CLASSICAL = {
+    "FISTA": FISTA,
+    "restarted FISTA": lambda: FISTA(restart=True),
+    "ISTA": ISTA,
+    "Adam": Adam,
+    "local FISTA": LocalFISTA,
+    "PANOC": PANOC,
+    "SpaRSA": SpaRSA,
+    "ProxNewton": lambda: ProxNewton(10),
+}
 
 
 @dataclass(frozen=True)
 class Options:
-    """What `solve` is given, and how it is called."""
+    """What `solve` is given, and the engine."""
 
     arguments: dict[str, Any]
-    plain: bool  # without native steps
+    engine: str
     text: str
 
 
@@ -27,7 +51,7 @@ def random_options(chance: np.random.Generator, problem: Problem) -> Options:
     optimizer, name = _optimizer(chance)
     if isinstance(optimizer, torch.nn.Module):
         optimizer = optimizer.to(problem.dtype)
-    certify = [True, "cheap", False][chance.choice(3, p=[0.6, 0.2, 0.2])]
+    certify = ["auto", True, "audit", "cheap", False][chance.choice(5, p=[0.2, 0.3, 0.2, 0.1, 0.2])]
     arguments: dict[str, Any] = {
         "optimizer": optimizer,
         "certify": certify,
@@ -46,10 +70,10 @@ def random_options(chance: np.random.Generator, problem: Problem) -> Options:
         arguments["floor"] = float(10 ** -chance.uniform(0, 12))
     if chance.random() < 0.1:
         arguments["record"] = ("objective", "gap")
-    plain = bool(chance.random() < 0.3)
+    engine = str(chance.choice(["auto", "kernels", "plain"], p=[0.5, 0.2, 0.3]))
     shown = {key: value for key, value in arguments.items() if key not in ("optimizer", "x0") and value is not None}
     words = ", ".join(f"{key}={value:.2e}" if key == "tol" else f"{key}={value}" for key, value in shown.items())
-    return Options(arguments, plain, f"{name}, x0 {start}, {words}{', plain steps' if plain else ''}")
+    return Options(arguments, engine, f"{name}, x0 {start}, {words}, engine {engine}")
 
 
 def _optimizer(chance: np.random.Generator) -> tuple[Optimizer[Any] | str | None, str]:
@@ -60,9 +84,8 @@ def _optimizer(chance: np.random.Generator) -> tuple[Optimizer[Any] | str | None
         name = str(chance.choice(PRETRAINED))
         return name, name
     if kind == "classical":
-        made = {"FISTA": FISTA(), "restarted FISTA": FISTA(restart=True), "ISTA": ISTA(), "Adam": Adam()}
-        name = str(chance.choice(list(made)))
-        return made[name], name
+        name = str(chance.choice(list(CLASSICAL)))
+        return CLASSICAL[name](), name
     if kind == "adversary":
         name = str(chance.choice(list(ADVERSARIES)))
         return ADVERSARIES[name], name

@@ -22,10 +22,16 @@ def problems(seed: int, count: int, *, own: bool = False, dtype: torch.dtype = t
 
 
 def slow_problems(seed: int, count: int, log: Path, pause: float) -> sp.Problem:
-    """The same, after a pause, with a line in `log` for each call: who was solved how often."""
+    """The same, after a pause, with a line in `log` for each call: who was solved how often.
+
+    From the number in a file `held` beside it on, whoever makes problems is held, for ten minutes at most.
+    """
     with log.open("a") as file:
         file.write(f"{seed}\n")
     time.sleep(pause)
+    held = log.with_name("held")
+    if held.exists() and seed >= int(held.read_text()):
+        time.sleep(600)
     return problems(seed, count)
 
 

@@ -27,7 +27,6 @@ from certified_cases import (
 from helpers import F64, normal, random_problem
 from sureprox.guarantee import Certified, CertifiedCheap, Track
 from sureprox.guarantee.certified import NOW, ORIGIN
-from sureprox.guarantee.cheap import SHARE
 from sureprox.guarantee.guaranteed import TRACKS
 from sureprox.optimizers import FISTA, ISTA, L2OPA, GoMathL2O
 from sureprox.problems.operators import Dense
@@ -88,10 +87,9 @@ def test_bound_in_float32_up_to_rounding(problems, name):
 @pytest.mark.parametrize("long", [1.5, 30.0, 1e6])
 @pytest.mark.parametrize("mode", [Certified, CertifiedCheap])
 def test_bound_where_L_is_too_small(problems, mode, long):
-    share = SHARE if mode is CertifiedCheap else 1
     for name in ("lasso", "logistic", "scaled lasso"):
         problem, x0, target = problems[name]
-        verdict = watched(problem, mode(constant(float("nan"))), x0, target, 2 * STEPS, share, long)
+        verdict = watched(problem, mode(constant(float("nan"))), x0, target, 2 * STEPS, long)
         assert_sound(verdict)
         if long > 2:
             assert 0 < verdict.rejected <= 20 * verdict.runs  # 2^20 > 10^6
@@ -101,7 +99,7 @@ def test_bound_where_L_is_too_small(problems, mode, long):
 def test_bound_of_the_cheap_mode(problems, name):
     problem, x0, target = problems[name]
     for optimizer in SOME:
-        assert_sound(watched(problem, CertifiedCheap(optimizer), x0, target, 2 * STEPS, SHARE))
+        assert_sound(watched(problem, CertifiedCheap(optimizer), x0, target, 2 * STEPS))
 
 
 def test_the_check_itself_finds_violations(problems):

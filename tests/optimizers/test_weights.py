@@ -130,14 +130,16 @@ def test_every_pretrained_name_loads_and_its_card_agrees():
 def test_pretrained_lists_what_is_in_the_package_and_solve_takes_names(tmp_path, monkeypatch):
     monkeypatch.setattr(weights, "PRETRAINED", tmp_path)
     assert sp.pretrained() == []
-    refused_weights(lambda: sp.load("go-math-l2o/laso"), "no model 'go-math-l2o/laso'", "pretrained are none")
+    refused_weights(lambda: sp.load("go-math-l2o/laso"), "no model 'go-math-l2o/laso'", "`sureprox models` lists")
     optimizer = calm(GoMathL2O(hidden=4))
     for name in ("l2o-dm/lasso", "go-math-l2o/lasso"):
         sp.save(optimizer if name[0] == "g" else MODELS["l2o-dm"](), tmp_path / name)
     (tmp_path / "l2o-dm" / "half.json").write_text("{}")  # a card without weights is not a model
     assert sp.pretrained() == ["go-math-l2o/lasso", "l2o-dm/lasso"]
     assert isinstance(sp.load("l2o-dm/lasso"), L2ODM)
-    refused_weights(lambda: sp.load("go-math-l2o/laso"), "'go-math-l2o/laso'", "go-math-l2o/lasso, l2o-dm/lasso")
+    refused_weights(
+        lambda: sp.load("go-math-l2o/laso"), "'go-math-l2o/laso'; did you mean 'go-math-l2o/lasso'? Or pass the path"
+    )
     problem = small_problem("lasso")
     by_name = sp.solve(problem, "go-math-l2o/lasso", max_iter=3)
     assert torch.equal(by_name.x, sp.solve(problem, optimizer, max_iter=3).x)

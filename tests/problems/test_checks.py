@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from scipy.sparse import csr_array
 
 import sureprox as sp
 from helpers import F64, labels, normal, random_problem, refused
@@ -20,6 +21,7 @@ SHAPES = {
     "b too short": (lambda: sp.lasso(A, b[:, :19], 0.1), "b has shape (3, 19)", "A of shape (3, 20, 40) needs (3, 20)"),
     "b of another batch": (lambda: sp.lasso(A, b[:2], 0.1), "b has shape (2, 20)", "needs (3, 20)"),
     "b with three dimensions": (lambda: sp.lasso(A, b[None], 0.1), "b has shape (1, 3, 20)", "needs (3, 20)"),
+    "b transposed": (lambda: sp.lasso(A[0], b.T, 0.1), "b has shape (20, 3)", "looks transposed: pass b.T"),
     "b a number": (lambda: sp.lasso(A, 1.0, 0.1), "b has shape ()", "needs (3, 20)"),
     "b too short, shared A": (lambda: sp.lasso(A[0], b[0, :5], 0.1), "b has shape (5,)", "(B, 20) or (20,)"),
     "y too long": (lambda: sp.logistic(A[:, :19], y, 0.1), "y has shape (3, 20)", "needs (3, 19)"),
@@ -62,14 +64,9 @@ VALUES = {
 }
 
 KINDS = {
-    "A integer": (lambda: sp.lasso(torch.ones(2, 3, dtype=torch.int64), b, 0.1), "A has dtype torch.int64", "A.to("),
-    "A integers in lists": (lambda: sp.lasso([[1, 2], [3, 4]], [1.0, 2.0], 0.1), "A has dtype torch.int64", "float32"),
-    "A half": (lambda: sp.lasso(A.half(), b, 0.1), "A has dtype torch.float16", "pass float32 or float64"),
     "A complex": (lambda: sp.lasso(A + 0j, b, 0.1), "A has dtype torch.complex128", "pass float32 or float64"),
     "A sparse and its own": (lambda: sp.lasso(A.to_sparse(), b, 0.1), "A is sparse with shape", "pass (m, n)"),
     "b sparse": (lambda: sp.lasso(A, b.to_sparse(), 0.1), "b has layout torch.sparse_coo", "b.to_dense()"),
-    "b integer": (lambda: sp.lasso(A, b.long(), 0.1), "b has dtype torch.int64", "b.to(torch.float64)"),
-    "b integer array": (lambda: sp.lasso(A, b.long().numpy(), 0.1), "b has dtype torch.int64", "b.to(torch.float64)"),
     "b of another dtype": (
         lambda: sp.lasso(A, b.float(), 0.1),
         "b has dtype torch.float32",
@@ -83,7 +80,6 @@ KINDS = {
         "lam has dtype torch.float32",
         "lam.to(torch.float64)",
     ),
-    "lam integer": (lambda: sp.lasso(A, b, torch.ones(3).long()), "lam has dtype torch.int64", "lam.to("),
     "b on another device": (lambda: sp.lasso(A, b.to("meta"), 0.1), "b is on meta but A is on cpu", "b.to('cpu')"),
     "y on another device": (lambda: sp.logistic(A, y.to("meta"), 0.1), "y is on meta but A is on cpu", "y.to('cpu')"),
     "lam on another device": (
@@ -123,7 +119,6 @@ STARTS = {
     "a number": (0.0, "x0 has shape ()", "needs (3, 12)"),
     "nan": (spoiled(ZEROS, NAN, 1, 2), "x0 has 1 entries that are NaN or infinite", "index (1, 2)"),
     "infinite": (spoiled(ZEROS, INF, 1, 2), "x0 has 1 entries", "index (1, 2)"),
-    "integer": (ZEROS.long(), "x0 has dtype torch.int64", "x0.to(torch.float64)"),
     "another dtype": (ZEROS.float(), "x0 has dtype torch.float32", "the problem has torch.float64"),
     "another device": (ZEROS.to("meta"), "x0 is on meta", "x0.to('cpu')"),
     "text": ("zeros", "x0 is a str", "pass a torch tensor"),
@@ -159,3 +154,39 @@ def test_masked_entries_are_refused_and_an_empty_mask_is_not():
     refused(lambda: sp.lasso(np.ma.masked_greater(A, 0.5), np.ones(4), 0.1), "A has 12 masked entries")
     refused(lambda: sp.logistic(A, y, 0.1), "y has 1 masked entries")
     refused(lambda: sp.lasso(A, np.ones(4), np.ma.masked_array([0.1, 0.2], mask=[0, 1])), "lam has 1 masked entries")
+
+
+def test_other_real_numbers_are_converted():
+    """Lists, integers and booleans become float64, or what A is; half becomes float32; longer floats float64."""
+    pd = pytest.importorskip("pandas")
+    whole, right = np.array([[1, 2], [3, 5], [0, 1]]), np.array([1, 0, 1])
+    for A in (
+        whole,
+        whole.tolist(),
+        torch.from_numpy(whole),
+        whole > 0,
+        whole.astype(np.longdouble),
+        pd.DataFrame(whole),
+    ):
+        problem = sp.lasso(A, right, 1)
+        assert problem.dtype == F64
+        assert torch.equal(problem.f.A, torch.as_tensor(np.asarray(A).astype(np.float64)))
+        assert problem.f.b.tolist() == [[1.0, 0.0, 1.0]]
+    assert sp.lasso([[0.1]], [0.3], 0.1).f.A.item() == 0.1  # float32 has another 0.1
+    for A in (whole.astype(np.float16), torch.from_numpy(whole).bfloat16(), whole.astype(np.float32)):
+        problem = sp.lasso(A, right.tolist(), 1)
+        assert (problem.dtype, problem.f.b.dtype) == (torch.float32, torch.float32)
+    assert torch.equal(PROBLEM.start(ZEROS.long()), ZEROS)
+    sparse = sp.lasso(csr_array(whole), right > 0, pd.Series([1, 2]))
+    assert sparse.dtype == F64
+    dense = sp.lasso(whole, right, [1.0, 2.0])
+    assert torch.equal(sp.solve(sparse).x != 0, sp.solve(dense).x != 0)
+
+
+def test_a_table_of_numbers_is_a_matrix_and_one_with_text_says_which_column():
+    pd = pytest.importorskip("pandas")
+    table = pd.DataFrame({"height": [1.0, 2.0], "city": ["Bern", "Rom"]})
+    refused(
+        lambda: sp.lasso(table, [1.0, 2.0], 0.1), "A is a DataFrame with 'city', a column", "cannot read as numbers"
+    )
+    assert sp.lasso(table[["height"]], pd.Series([1.0, 2.0]), 0.1).n == 1

@@ -229,7 +229,7 @@ def spoiled(part, method, wrong):
     return part
 
 
-@pytest.mark.parametrize("certify", [True, "cheap", False])
+@pytest.mark.parametrize("certify", [True, "audit", "cheap", False])
 @pytest.mark.parametrize(("method", "wrong"), [(method, wrong) for method in WRONG for wrong in WRONG[method]])
 def test_a_method_that_returns_something_else_is_one_line(method, wrong, certify):
     smooth = hasattr(Huber, method) and method != "value"
@@ -246,7 +246,7 @@ def test_an_error_in_the_code_of_a_part_is_raised_as_it_is():
         sp.solve(sp.Problem(f, elastic_net()))
 
 
-@pytest.mark.parametrize("certify", [True, "cheap", False])
+@pytest.mark.parametrize("certify", [True, "audit", "cheap", False])
 @pytest.mark.parametrize("method", ["value", "grad"])
 def test_what_is_not_a_number_is_told_as_infinite_and_solves_nothing(method, certify):
     """One instance alone; the others of its batch are solved."""

@@ -243,6 +243,8 @@ def test_scale_is_measured_at_the_origin_of_the_unshifted_problem():
 def test_wrong_parts_are_refused():
     f, r = LeastSquares(normal(2, 3, 4), normal(2, 3)), L1(0.1)
     refused(lambda: sp.Problem(r, f), "f is a L1 without grad, lipschitz", "it needs value, grad, lipschitz")
+    refused(lambda: sp.Problem(f, L1), "r is the class L1", "pass an object made of it")
+    refused(lambda: sp.Problem(LeastSquares, r), "f is the class LeastSquares", "pass an object made of it")
     refused(lambda: sp.Problem(f, 0.1), "r is a float without value, prox, subdiff", "it needs value, prox, subdiff")
     refused(lambda: sp.Problem(f, L1(torch.ones(3))), "lam has shape (3,)", "a batch of 2", "(2,)")
 

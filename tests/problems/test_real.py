@@ -145,7 +145,7 @@ def test_prepared_patches():
 @pytest.mark.parametrize("missing", ["sklearn.datasets", "PIL"])
 def test_missing_packages_for_the_photographs_are_one_line(missing, monkeypatch):
     monkeypatch.setitem(sys.modules, missing, None)
-    refused(lambda: photograph_patches(10), "scikit-learn", "pip install 'sureprox[sklearn,plots]'", error=DataError)
+    refused(lambda: photograph_patches(10), "scikit-learn", "pip install scikit-learn pillow", error=DataError)
 
 
 def test_the_dictionary_is_learned_once(tmp_path, monkeypatch):

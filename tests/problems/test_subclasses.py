@@ -69,7 +69,7 @@ CHANGED = {
 }
 
 
-@pytest.mark.parametrize("certify", [True, "cheap", False])
+@pytest.mark.parametrize("certify", [True, "audit", "cheap", False])
 @pytest.mark.parametrize("case", CHANGED)
 def test_a_subclass_that_changes_the_function_is_solved_for_what_it_is(case, certify):
     problem = CHANGED[case]()

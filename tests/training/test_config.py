@@ -121,7 +121,7 @@ def test_the_memory_of_a_preset_is_random_in_use_as_in_training(kind):
 def test_sure_has_presets_of_its_own():
     recipe = preset("sure-lasso", coordinate=0, conjugate=True)
     assert isinstance(recipe.training, StreamConfig)
-    assert recipe.build().arguments == {"coordinate": 0, "instance": 32, "conjugate": True}
+    assert recipe.build().arguments == {"coordinate": 0, "instance": 32, "conjugate": True, "features": "l1"}
     config_refused(lambda: preset("lasso-7", "sure"), "'lasso-7' is not for sure", "sure-lasso")
     config_refused(lambda: preset("sure-lasso", "l2o-pa"), "'sure-lasso' is not for l2o-pa")
 

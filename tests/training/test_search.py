@@ -199,7 +199,7 @@ def test_a_file_that_is_no_study_is_refused(tmp_path):
 
 def test_without_optuna_the_line_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
-    refused(lambda: quickly(tmp_path / "out"), "pip install 'sureprox[search]'", error=InputError)
+    refused(lambda: quickly(tmp_path / "out"), "pip install optuna", error=InputError)
     assert not (tmp_path / "out").exists()
 
 

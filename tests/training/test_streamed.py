@@ -1,6 +1,8 @@
 """Training on a stream: the gap, the limit on the gradient, who is replaced when, and runs that stop and go on."""
 
 import math
+from dataclasses import dataclass
+from typing import ClassVar
 
 import pytest
 import torch
@@ -9,16 +11,30 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import sureprox as sp
 from helpers import refused
 from sureprox.optimizers import Sure
-from sureprox.problems import Problem, Zero
-from sureprox.sources import LassoMixture, LogisticMixture
+from sureprox.sources import GeneralMixture, GroupFamily, LassoMixture, LogisticMixture, PoissonFamily
 from sureprox.training import StreamConfig, preset, train
-from sureprox.training.goal import inner, log_gap, solved_problems
+from sureprox.training.goal import inner, inside, log_gap, solved_problems
 from sureprox.training.run import TrainingRun
 from sureprox.training.streamed import Limited, Stream, StreamedRun, gap_step, unrolled
 from training_cases import CPU, Recipe, bitwise, of_kind, strict_lines, timeless, weights_of
 
 F64 = torch.float64
 FAMILIES = {"lasso": LassoMixture(m=12, n=16), "logistic": LogisticMixture(m=24, n=8)}
+
+
+@dataclass(frozen=True)
+class Both:
+    """Two losses that take turns."""
+
+    name: ClassVar[str] = "both"
+    m: int = 24
+    n: int = 16
+
+    @property
+    def parts(self):
+        return LassoMixture(12, self.n), LogisticMixture(self.m, self.n)
+
+
 every_family = pytest.mark.parametrize("name", list(FAMILIES))
 
 
@@ -47,12 +63,13 @@ def test_solutions_are_solutions_and_weights_have_mean_one(name, generator):
     goal = solved_problems(FAMILIES[name], 20, generator, F64)
     assert 10 <= goal.problem.batch <= 20
     gap = goal.problem.duality_gap(goal.x)
-    assert float((gap / goal.best).max()) <= 1e-11
-    torch.testing.assert_close(goal.best, goal.problem.objective(goal.x), rtol=1e-12, atol=0)
+    assert float((gap / goal.scale).max()) <= 1e-11
+    torch.testing.assert_close(goal.scale, goal.problem.objective(goal.x), rtol=1e-12, atol=0)
     assert float(goal.weight.mean()) == pytest.approx(1)
     lam = goal.problem.r.lam.unsqueeze(1)
     assert bool((goal.slope.abs() <= lam).all())
-    assert bool((goal.slope == -lam * torch.sign(goal.x))[goal.x != 0].all())
+    assert bool((goal.slope == lam * torch.sign(goal.x))[goal.x != 0].all())
+    assert bool((goal.push == 0).all())
 
 
 @every_family
@@ -60,7 +77,7 @@ def test_log_gap_is_the_gap_where_that_can_be_computed(name, generator):
     goal = solved_problems(FAMILIES[name], 8, generator, F64)
     for size in (1.0, 1e-2, 1e-3):
         x = goal.x + size * torch.randn(goal.x.shape, generator=generator, dtype=F64)
-        expected = torch.log((goal.problem.objective(x) - goal.best) / goal.best + 1e-10)
+        expected = torch.log((goal.problem.objective(x) - goal.scale) / goal.scale + 1e-10)
         torch.testing.assert_close(log_gap(goal, x, inner(goal.problem, x)), expected, rtol=1e-5, atol=1e-3)
 
 
@@ -75,14 +92,35 @@ def test_log_gap_in_float32_follows_float64_far_below_what_objectives_can_tell(n
     torch.testing.assert_close(seen.double(), exact, rtol=0, atol=0.15)
 
 
-def test_other_problems_are_refused(generator):
-    class Free:
-        n = 16
+@pytest.mark.parametrize("part", [0, 1, 3], ids=["squares", "logistic", "huber"])
+def test_log_gap_of_every_form_is_the_gap_in_float64_and_follows_it_in_float32(part, generator):
+    family = GeneralMixture(m=24, n=12).parts[part]
+    goal = solved_problems(family, 30, generator, F64)
+    problem, r = goal.problem, goal.problem.r
+    assert all(bool((used > 0).any()) for used in (r.l1, r.l2, -r.low, goal.push.abs()))
+    assert float((problem.kkt_residual(goal.x) / problem.scale()[1]).max()) <= 1e-5
+    for size in (1.0, 0.1):
+        x = inside(problem, goal.x + size * torch.randn(goal.x.shape, generator=generator, dtype=F64))
+        expected = torch.log((problem.objective(x) - problem.objective(goal.x)) / goal.scale + 1e-10)
+        torch.testing.assert_close(log_gap(goal, x, inner(problem, x)), expected, rtol=1e-4, atol=1e-3)
+    single = type(goal)(problem.to(dtype=torch.float32), *(t.float() for t in goal[1:]))
+    size = 1e-4 * goal.x.abs().amax(1, keepdim=True) * (goal.x != 0)
+    x = inside(problem, goal.x + size * torch.randn(goal.x.shape, generator=generator, dtype=F64))
+    exact, seen = log_gap(goal, x, inner(problem, x)), log_gap(single, x.float(), inner(single.problem, x.float()))
+    torch.testing.assert_close(seen.double(), exact, rtol=0, atol=0.15)
+    assert float(exact.min()) < math.log(1e-7)
 
-        def sample(self, batch, generator, dtype):
-            return Problem(FAMILIES["lasso"].sample(batch, generator, dtype).f, Zero())
 
-    refused(lambda: solved_problems(Free(), 4, generator, F64), "needs LASSO or logistic", error=sp.ConfigError)
+def test_starts_are_moved_into_the_domain(generator):
+    for family in GeneralMixture(m=24, n=12).parts:
+        problem = family.sample(40, generator, F64)
+        x0 = inside(problem, family.start(40, generator, F64))
+        assert bool(torch.isfinite(problem.objective(x0)).all())
+
+
+def test_problems_without_an_l_or_a_separable_penalty_are_refused(generator):
+    for family in (GroupFamily(m=8, n=10, nonzeros=5), PoissonFamily(m=8, n=10, nonzeros=5)):
+        refused(lambda f=family: solved_problems(f, 4, generator, F64), "separable", error=sp.ConfigError)
 
 
 # --- the gradient -----------------------------------------------------------------------------------------------------
@@ -217,11 +255,12 @@ class KilledError(Exception):
     pass
 
 
-def test_a_killed_run_goes_on_to_the_same_weights(tmp_path):
-    family, config = FAMILIES["lasso"], small()
+@pytest.mark.parametrize(("family", "features"), [(FAMILIES["lasso"], "l1"), (Both(), "general")], ids=["one", "two"])
+def test_a_killed_run_goes_on_to_the_same_weights(family, features, tmp_path):
+    config = small()
 
     def run(out, *listeners):
-        optimizer = fresh()
+        optimizer = fresh(features=features)
         train(optimizer, family, config, out, device="cpu", listeners=listeners)
         return weights_of(optimizer)
 
@@ -235,9 +274,22 @@ def test_a_killed_run_goes_on_to_the_same_weights(tmp_path):
     assert bitwise(run(tmp_path / "cut"), whole)
     logs = [timeless(strict_lines(tmp_path / name / "log.jsonl")) for name in ("whole", "cut")]
     assert logs[0] == logs[1]
-    other = fresh()
+    other = fresh(features=features)
     train(other, family, small(seed=1), device="cpu")
     assert not bitwise(weights_of(other), whole)
+
+
+def test_the_parts_of_a_mixture_take_turns():
+    run = streamed(small(), Both(), features="general")
+    assert [type(stream.pool.problem.f).__name__ for stream in run.streams] == ["LeastSquares", "Logistic"]
+    for k in range(4):
+        ages = [stream.age.clone() for stream in run.streams]
+        run.learn()
+        changed = [not torch.equal(stream.age, age) for stream, age in zip(run.streams, ages, strict=True)]
+        assert changed == [j == k % 2 for j in range(2)]
+        run.progress.batch += 1
+    assert len({len(goal.scale) for goal, _ in run.validation}) == 1
+    assert bool(torch.isfinite(torch.stack(run.validate())).all())
 
 
 def test_every_run_has_a_stream_state():

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from sureprox.advice.familiarity import Familiarity, familiarity
+from sureprox.advice.familiarity import familiarity
 from sureprox.advice.measure import Race
 from sureprox.advice.peers import externals
 from sureprox.advice.result import Advice, Timing
@@ -60,7 +60,7 @@ def advise(
     return Advice(
         solver=best.solver if best else None,
         call=best.call if best else "",
-        reason=_reason(ranked, known, problem.batch, tol),
+        reason=_reason(ranked, problem.batch, tol),
         timings=(*ranked, *failed, *unmeasured),
         familiarity=known,
         problems=problem.batch,
@@ -70,20 +70,13 @@ def advise(
     )
 
 
-def _reason(ranked: Sequence[Timing], known: Sequence[Familiarity], problems: int, tol: float) -> str:
+def _reason(ranked: Sequence[Timing], problems: int, tol: float) -> str:
     if not ranked:
-        return f"none of the solvers reached a relative gap of {tol:g} in the time given; raise budget or tol"
+        return f"No solver reached a relative gap of {tol:g} within the budget; raise budget or tol."
     best, *others = ranked
-    text = f"it takes {_seconds(best.whole)} for {_all(problems)}"
+    text = f"It takes {_seconds(best.whole)} for {_all(problems)}."
     if others:
-        next_best = others[0]
-        text += f"; next is {next_best.solver} with {_compared(next_best, best)}"
-        ours = next((t for t in ranked if t.solver == BASELINE), None)
-        if ours is not None and ours not in (best, next_best):
-            text += f"; {BASELINE} takes {_compared(ours, best)}"
-    score = next((entry for entry in known if entry.model == best.solver), None)
-    if score is not None:
-        text += f"; familiarity {score.words}"
+        text += f" The next fastest, {others[0].solver}, takes {_compared(others[0], best)}."
     return text
 
 

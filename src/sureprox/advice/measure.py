@@ -7,6 +7,7 @@ import torch
 
 from sureprox.advice.result import Timing
 from sureprox.advice.solvers import OutOfTimeError, Solver
+from sureprox.base.words import brief
 from sureprox.evaluation.experiment import Stopwatch
 from sureprox.problems import Problem
 from sureprox.solve.stopping import StoppingRule
@@ -131,7 +132,7 @@ class Race:
             runner.note = str(error)
             runner.times.clear()  # who fails on some does not win by the others
         except Exception as error:  # another package's failure is a finding, not a reason to stop
-            runner.note = " ".join(f"failed, {type(error).__name__}: {error}".split())[:200]
+            runner.note = f"failed, {brief(error, 190)}"
             runner.times.clear()
 
     def _best_time(self, solver: Solver, problem: Problem, deadline: float) -> float:

@@ -53,7 +53,7 @@ def _(optimizer: GoMathL2O, problem: Problem, before: GoMathState, after: GoMath
         N2 = optimizer.network(after.features, before.h, before.c)[0]["b1"]
     gam, membership = subgradient(problem, before.x - after.R * g - pull - N2, after.x, after.R)
     z = _coordinate_features(after.features, before.h, before.c)
-    return _without_n4(before.x, g, gam, after.R, N2, after.Q, before.v, z, membership)
+    return _without_n4(before.x, grad=g, gam=gam, N1=after.R, N2=N2, N3=after.Q, P=before.v, z=z, membership=membership)
 
 
 @decompose.register
@@ -69,7 +69,10 @@ def _(optimizer: L2OPA, problem: Problem, before: L2OPAState, after: L2OPAState)
     gam = gam_z.clamp(low, high)
     N2 = after.P * (gam_z - gam)
     z = _coordinate_features(after.features, before.h, before.c)
-    return _without_n4(before.x, g, gam, after.P, N2, after.momentum, before.z - after.z, z, membership)
+    past = before.z - after.z
+    return _without_n4(
+        before.x, grad=g, gam=gam, N1=after.P, N2=N2, N3=after.momentum, P=past, z=z, membership=membership
+    )
 
 
 @decompose.register
@@ -79,7 +82,8 @@ def _(optimizer: ISTA, problem: Problem, before: State, after: State) -> Parts:
     N1 = before.step_size.unsqueeze(1).expand_as(g)
     gam, membership = subgradient(problem, before.x - N1 * g, after.x, N1)
     zeros = torch.zeros_like(g)
-    return _without_n4(before.x, g, gam, N1, zeros, zeros, zeros, torch.cat([before.x, g], 1), membership)
+    z = torch.cat([before.x, g], 1)
+    return _without_n4(before.x, grad=g, gam=gam, N1=N1, N2=zeros, N3=zeros, P=zeros, z=z, membership=membership)
 
 
 @decompose.register
@@ -132,9 +136,8 @@ def _coordinate_features(features: Tensor, h: Tensor, c: Tensor) -> Tensor:
     return torch.cat([features, memory], 2).flatten(1)
 
 
-def _without_n4(
-    x: Tensor, g: Tensor, gam: Tensor, N1: Tensor, N2: Tensor, N3: Tensor, P: Tensor, z: Tensor, membership: Tensor
-) -> Parts:
-    zeros = torch.zeros_like(g)
+def _without_n4(x: Tensor, **parts: Tensor) -> Parts:
+    """The parts of a step from x by a method that has no N4."""
+    zeros = torch.zeros_like(x)
     pairs = torch.cat([zeros, zeros], 1)
-    return Parts(g, gam, N1, N2, N3, P, z, membership, zeros, pairs, zeros, x, pairs)
+    return Parts(**parts, N4=zeros, history=pairs, difference=zeros, previous=x, explicit=pairs)

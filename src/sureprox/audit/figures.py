@@ -9,13 +9,10 @@ from torch import Tensor
 
 from sureprox.audit.models import ModelAudit
 from sureprox.audit.report import AuditReport
-from sureprox.base.files import save_figure
+from sureprox.base.drawing import BLACK, BLUE, GREEN, PURPLE, RED, SKY, save_figure, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-# Okabe and Ito's palette, which colour-blind readers can tell apart
-BLACK, BLUE, ORANGE, GREEN, PURPLE, SKY = "#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9"
 
 CEILING = 1e18  # of the first figure; bounds beyond it are drawn on it
 
@@ -64,7 +61,7 @@ def _panel(panel: "Axes", found: ModelAudit) -> None:
     lines = (
         ("measured", found.step.lhs, BLACK, "solid"),
         ("Theorem 6, assumption-free", found.step.free.value, BLUE, (0, (5, 2))),
-        ("in norms, secant constants", found.step_norms.free.value, ORANGE, (0, (2, 1))),
+        ("in norms, secant constants", found.step_norms.free.value, RED, (0, (2, 1))),
     )
     for label, value, colour, style in lines:
         panel.plot(k, relative(found, value).tolist(), color=colour, linestyle=style, linewidth=1.8, label=label)
@@ -97,8 +94,7 @@ def _panel(panel: "Axes", found: ModelAudit) -> None:
     panel.set_yscale("symlog", linthresh=1)
     panel.set_ylim(-1.3, CEILING)
     panel.set_yticks([-1, 0, 1, 1e3, 1e6, 1e9, 1e12, 1e15])
-    panel.grid(True, color="0.92", linewidth=0.8)
-    panel.spines[["top", "right"]].set_visible(False)
+    tidy(panel)
     if found.diverged:
         panel.annotate(f"diverged after {found.steps} steps", (0.98, 0.02), xycoords="axes fraction", ha="right")
 
@@ -109,7 +105,7 @@ def growth(report: AuditReport, path: Path) -> None:
 
     figure = Figure(figsize=(5.6 * len(report.growths), 4.6), dpi=150, layout="constrained")
     panels = figure.subplots(1, len(report.growths), squeeze=False, sharey=True)[0]
-    colours = (BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY)
+    colours = (BLACK, BLUE, GREEN, RED, PURPLE, SKY)
     for panel, found in zip(panels, report.growths, strict=True):
         for (label, values), colour in zip(found.terms.items(), colours, strict=True):
             shown = [value if value > 0 else float("nan") for value in values]
@@ -122,8 +118,7 @@ def growth(report: AuditReport, path: Path) -> None:
         panel.set_xticks([0, 1, 10, 100], ["0", "1", "10", "100"])
         panel.set_xlabel("s, added to every coordinate of the start")
         panel.set_title(found.model, fontsize=11)
-        panel.grid(True, color="0.92", linewidth=0.8)
-        panel.spines[["top", "right"]].set_visible(False)
+        tidy(panel)
     panels[0].set_ylabel("median of the first 10 steps")
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False, fontsize=9)

@@ -14,12 +14,11 @@ from sureprox.audit.composite import (
     averaged_constants,
     basic_bound,
     descent_condition,
+    free_in_norms,
     gain_check,
-    moved_by,
-    residual,
 )
 from sureprox.audit.math_l2o import MathL2O
-from sureprox.audit.result import Bound, Check, bound, norm, sq
+from sureprox.audit.result import Bound, Check, bound, sq
 from sureprox.audit.smooth import rate_check
 from sureprox.audit.trajectory import Constants, Pair, secant_constants
 
@@ -147,16 +146,9 @@ def _squared(pair: Pair, name: str, C: Constants, printed: Tensor, corrected: Te
     lhs, scale = pair.gain()
     L = pair.L
     descent = -sq(pair.ood.G) / (2 * L)
-    free = (L / 2) * (norm(residual(pair)) + moved_by(pair, C)).square()
-    return Check(
-        name,
-        lhs,
-        scale,
-        bound(descent, L * printed),
-        bound(descent, L * corrected),
-        bound(descent, free),
-        pair.hypotheses(history=True) | {"N4 = 0 in distribution": pair.ind.N4.abs().amax(-1)},
-    )
+    found = pair.hypotheses(history=True) | {"N4 = 0 in distribution": pair.ind.N4.abs().amax(-1)}
+    sides = bound(descent, L * printed), bound(descent, L * corrected), free_in_norms(pair, C)
+    return Check(name, lhs, scale, *sides, found)
 
 
 def theorem9(pair: Pair) -> Check:

@@ -13,6 +13,7 @@ from sureprox.audit.models import SCENARIOS, Growth, ModelAudit, Scenario, Setti
 from sureprox.audit.trials import Tally, grid, try_all
 from sureprox.base.errors import InputError
 from sureprox.base.files import write_atomically
+from sureprox.base.words import require_whole
 from sureprox.optimizers import load, pretrained, read_card
 from sureprox.training.config import FAMILIES, card_family
 
@@ -50,8 +51,7 @@ def audit(
     A scenario is a `Scenario` or its text, such as "s=10". `progress` is called with one line before each part.
     """
     for name, value in (("instances", instances), ("steps", steps), ("trials", trials)):
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise InputError(f"{name} is {value!r}; it must be a whole number >= 1")
+        require_whole(name, value, 1)
     where = [s if isinstance(s, Scenario) else Scenario.parse(s) for s in scenarios]
     notes: list[str] = []
     if models is None:

@@ -44,7 +44,7 @@ def connected(cluster: Any) -> Iterator[Any]:
     except ModuleNotFoundError as error:
         raise InputError(
             f"cluster needs {'cryptography' if error.name == 'cryptography' else 'Dask'}, which is not installed; "
-            "run: pip install 'sureprox[dask]'"
+            "run: pip install dask distributed cryptography"
         ) from None
     if isinstance(cluster, distributed.Client):
         yield cluster

@@ -47,3 +47,11 @@ class TrainingError(SureproxError, RuntimeError):
 
 class DataError(SureproxError, RuntimeError):
     """A data set that is missing, damaged or cannot be downloaded."""
+
+
+class EngineWarning(UserWarning):
+    """Solves run more slowly than they could on this machine; the message says what to install."""
+
+
+class ConvergenceWarning(UserWarning):
+    """A solve ended before every problem had converged. `warnings.filterwarnings` can ignore it or make it an error."""

@@ -2,7 +2,6 @@
 
 import contextlib
 import glob
-import io
 import json
 import math
 import os
@@ -11,12 +10,9 @@ import stat
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sureprox.base.errors import FileError, InputError, SureproxError
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 LOCK = ".lock"  # of a directory that is for one run at a time
 MOVING = 30.0  # seconds; moving takes a few milliseconds
@@ -192,13 +188,6 @@ def _taken(handle: int, until: float) -> bool:
 
 def cannot_write(path: Path, error: OSError) -> FileError:
     return FileError(f"cannot write {path}: {error.strerror or error}; free or choose another place and try again")
-
-
-def save_figure(figure: "Figure", path: Path, **options: Any) -> None:
-    """A picture that is either whole or absent, in the format that the name ends with."""
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format=path.suffix.removeprefix(".") or "png", **options)
-    write_atomically(path, buffer.getvalue())
 
 
 def parse_json(text: str | bytes, finite: bool = True) -> Any:

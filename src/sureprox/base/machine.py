@@ -26,6 +26,12 @@ def memory_of(device: torch.device) -> int | None:
         return None
 
 
+def wait(device: torch.device) -> None:
+    """Until a GPU has done what it was given; before a clock is read."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
 def today() -> str:
     return datetime.now(UTC).date().isoformat()
 

@@ -18,9 +18,7 @@ class Operations:
     gradient: Function | None = None  # (problem, x): Problem.grad
     observe: Function | None = None  # (problem, x): f and its gradient, Smooth.value_and_grad
     move: Function | None = None  # (optimizer, problem, state, seen): Optimizer.move
-    step: Function | None = (
-        None  # (optimizer, problem, state): Optimizer.step, where it shares a read of A with the move
-    )
+    step: Function | None = None  # (optimizer, problem, state): Optimizer.step, one read of A for gradient and move
     look: Function | None = None  # (stack, x): Stacked.look
     ahead: Function | None = None  # (stack, x, before, momentum): Stacked.ahead
     compare: Function | None = None  # (stack, new, base, g, best, L): Stacked.compare
@@ -29,8 +27,9 @@ class Operations:
     follow_cheap: Function | None = None  # (stack, state, inner): CertifiedCheap.follow, before anything is given up
     certificate: Function | None = None  # (problem, x in float64): Problem.certificate in float64
     largest: Function | None = None  # (stack of matrices): spectrum.largest_eigenvalue
-    points: Function | None = None  # (attempt): polish.Attempt.plain
-    active_set: Function | None = None  # (candidates): polish.Candidates.active_set
+    points: Function | None = None  # (attempt): support.newton.Attempt.plain
+    solved: Function | None = None  # (problem, tol, floor, start, chain): working_set.solved
+    active_set: Function | None = None  # (candidates): support.newton.Candidates.active_set
 
 
 PLAIN = Operations()

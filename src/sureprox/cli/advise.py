@@ -10,7 +10,7 @@ from rich.text import Text
 from sureprox.advice import Advice, advise
 from sureprox.advice.result import COLUMNS
 from sureprox.base.errors import printable
-from sureprox.cli.tables import PlainConsole, line_console, new_table, table_console
+from sureprox.cli.tables import PlainConsole, counted, line_console, new_table, table_console
 from sureprox.sources.problem_files import Loaded
 
 
@@ -31,7 +31,7 @@ def run(loaded: Loaded, device: torch.device, *, models: Sequence[str] | None, a
 
 def _show(found: Advice, loaded: Loaded) -> None:
     plain = line_console()
-    plain.print(f"{found.problems:,} {loaded.kind} problems from {loaded.source}: {found.headline}")
+    plain.print(f"{counted(found.problems, f'{loaded.kind} problem')} from {loaded.source}: {found.headline}")
     plain.print(found.reason)
     if found.call:
         plain.print(f"  {found.call}")
@@ -40,6 +40,8 @@ def _show(found: Advice, loaded: Loaded) -> None:
     for solver, *cells, note in found.rows():
         table.add_row(solver, note, *cells)
     table_console().print(table)
-    plain.print(f"seconds to a relative gap of {found.tol:g} on {found.device}, measured or estimated from the sample")
+    plain.print(
+        f"seconds to a relative gap of {found.tol:g} on {found.device}; for all problems, estimated from the sample"
+    )
     for words, models in found.likeness().items():
         plain.print(f"{', '.join(models)}: {words}")

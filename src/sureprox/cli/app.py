@@ -34,8 +34,8 @@ def options(
 
 @app.command()
 def demo(
-    out: Annotated[Path, typer.Option(help="Where the figure goes.")] = Path("out/demo.png"),
-    iterations: Annotated[int, typer.Option(help="Most iterations of each optimizer.")] = 300,
+    out: Annotated[Path, typer.Option(help="Where to write the figure.")] = Path("out/demo.png"),
+    iterations: Annotated[int, typer.Option(help="Maximum number of iterations.")] = 300,
     batch: Annotated[int, typer.Option(help="Number of random problems.")] = 32,
     seed: Annotated[int, typer.Option(help="Seed of the problems and starting points.")] = 0,
 ) -> None:
@@ -98,7 +98,7 @@ def train(
 ) -> None:
     """Train an optimizer on random problems.
 
-    An interrupted run goes on when the same command is given again.
+    Give the same command again to continue an interrupted run.
     """
     from sureprox.cli import train as command
 
@@ -144,7 +144,8 @@ def reproduce(
 ) -> None:
     """Run the paper's experiments and judge its claims.
 
-    Records, figures and a table of claims. An interrupted run goes on when the same command is given again.
+    Writes records, figures and a table of claims. Give the same command
+    again to continue an interrupted run.
     """
     from sureprox.base.errors import InputError
     from sureprox.cli import reproduce as command
@@ -180,7 +181,7 @@ def audit(
         list[str] | None,
         typer.Option(help="ind, s=NUMBER (start moved), t=NUMBER (objective moved) or s=..,t=..; repeatable."),
     ] = None,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Where the report goes.")] = Path("out/audit"),
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where to write the report.")] = Path("out/audit"),
     instances: Annotated[int, typer.Option(help="Random problems for each model.")] = 4,
     iterations: Annotated[int, typer.Option(help="Iterations of each run.")] = 100,
     trials: Annotated[int, typer.Option(help="Random pairs of runs of each kind for the statements.")] = 12,
@@ -188,7 +189,8 @@ def audit(
 ) -> None:
     """Check the theory, and what it says about trained optimizers.
 
-    Every statement is checked on random runs, and on runs of trained optimizers.
+    Checks every statement on random runs, and on runs of trained
+    optimizers.
     """
     import torch
 
@@ -221,7 +223,10 @@ def battery(
     out: Annotated[Path, typer.Option(metavar="DIR", help="Records, table and figure.")] = Path("out/battery"),
     figures_only: Annotated[bool, typer.Option("--figures-only", help="From records, compute nothing.")] = False,
 ) -> None:
-    """Iterations, products with A and seconds to 1e-3, 1e-6 and 1e-9 on many kinds of problem."""
+    """Count iterations, products and seconds on many kinds of problem.
+
+    To relative gaps of 1e-3, 1e-6 and 1e-9, for each optimizer.
+    """
     from sureprox.cli.bench import run_battery
     from sureprox.cli.choices import chosen_weights
 
@@ -247,12 +252,15 @@ def speed(
     ] = None,
     shared: Annotated[bool, typer.Option("--shared", help="One 64 x 128 matrix for the whole batch.")] = False,
     steps: Annotated[int, typer.Option(min=1, help="Iterations of a round.")] = 10,
-    rounds: Annotated[int, typer.Option(min=1, help="Rounds, of which the best counts.")] = 5,
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds; the best one counts.")] = 5,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     out: Annotated[Path, typer.Option(metavar="DIR", help="Record, table and figure.")] = Path("out/speed"),
     figures_only: Annotated[bool, typer.Option("--figures-only", help="From the record, compute nothing.")] = False,
 ) -> None:
-    """Milliseconds per iteration against the size of the batch, ISTA and the speed of the memory beside them."""
+    """Time an iteration of each optimizer, for several batch sizes.
+
+    With ISTA and the speed of the memory for comparison.
+    """
     from sureprox.cli.speed import run_speed
 
     run_speed(batches, names, out, shared=shared, steps=steps, rounds=rounds, device=device, redraw=figures_only)
@@ -262,13 +270,16 @@ def speed(
 def report(
     records: Annotated[
         list[Path] | None,
-        typer.Option(metavar="DIR", help="Records are sought below it; repeatable. By default records, out and runs."),
+        typer.Option(
+            metavar="DIR", help="Directory to search for records; repeatable. By default records, out and runs."
+        ),
     ] = None,
-    out: Annotated[Path, typer.Option(metavar="FILE.html", help="Where the page goes.")] = Path("report.html"),
+    out: Annotated[Path, typer.Option(metavar="FILE.html", help="Where to write the page.")] = Path("report.html"),
 ) -> None:
     """Write one HTML page from all records.
 
-    Convergence curves, claims, battery, theory audit and training, in one file that needs no network.
+    Convergence curves, claims, battery, theory audit and training, in one
+    file that needs no network.
     """
     from sureprox.cli.report import run as run_report
 

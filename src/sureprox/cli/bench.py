@@ -8,6 +8,7 @@ import torch
 import typer
 from rich.console import Console
 
+from sureprox.base.errors import InputError
 from sureprox.base.files import write_atomically
 from sureprox.cli import INTERRUPTED
 from sureprox.cli.choices import chosen_device
@@ -68,13 +69,17 @@ def _measure(
         for kind in wanted:
             found = battery.run(kind, lambda told: missing.update({told: None}) if isinstance(told, str) else None)
             records += found
+            if not found:
+                continue
             cells = (f"{r.optimizer} {r.quantile(1e-6, 0.5) or 'never'}" for r in found)
             console.print(f"{kind.name}: {', '.join(cells)}")
     except KeyboardInterrupt:
-        console.print("interrupted; optimal values that are done are kept: the same command is quicker next time")
+        console.print("interrupted; finished optimal values are kept, so the same command is faster next time")
         raise typer.Exit(INTERRUPTED) from None
     for reason in missing:
         console.print(f"not available: {reason}")
+    if not records:
+        raise InputError("no kind could be measured; the reasons are above")
     return records
 
 

@@ -7,13 +7,12 @@ from typing import Any
 
 import torch
 
-from sureprox.base.errors import InputError, WeightsError
-from sureprox.optimizers import FISTA, ISTA, Optimizer, load, pretrained
+from sureprox.base.errors import InputError
+from sureprox.optimizers import FISTA
 from sureprox.problems import Problem
 from sureprox.solve.solve import default_optimizer
 from sureprox.sources.problem_files import Asked, Loaded, read_groups, read_problem
 
-CLASSICAL: dict[str, Optimizer[Any]] = {"fista-restart": FISTA(restart=True), "fista": FISTA(), "ista": ISTA()}
 DTYPES = {"auto": None, "float32": torch.float32, "float64": torch.float64}
 
 
@@ -44,21 +43,6 @@ def chosen_dtype(name: str) -> torch.dtype | None:
     if name not in DTYPES:
         raise InputError(f"dtype is {name!r}; choose one of {', '.join(DTYPES)}")
     return DTYPES[name]
-
-
-def chosen_optimizer(name: str | None, device: torch.device) -> Optimizer[Any] | None:
-    """One of `CLASSICAL`, a pretrained one or a model at a path; None for the default."""
-    if name is None:
-        return None
-    if name in CLASSICAL:
-        return CLASSICAL[name]
-    try:
-        return load(name, device)
-    except WeightsError as error:
-        if str(error).startswith("no model"):
-            known = ", ".join((*CLASSICAL, *pretrained()))
-            raise InputError(f"no optimizer {name!r}; choose from {known}, or give the path of a model") from None
-        raise
 
 
 def name_of(optimizer: str | None, problem: Problem) -> str:
@@ -100,9 +84,9 @@ def require_writable(targets: Sequence[Path | None], sources: Sequence[Path] = (
         raise InputError(f"{given[0]} is given for two results; choose different names")
 
 
-def loaded(files: Sequence[Path], target: str | None, asked: dict[str, Any]) -> Loaded:
-    """The problems of these files, understood as `asked` (see `Asked`)."""
-    return read_problem(files, target=target, **asked)
+def loaded(files: Sequence[Path], table: dict[str, Any], asked: dict[str, Any]) -> Loaded:
+    """The problems of these files, understood as `asked` (see `Asked`), and as `table` says if they are one."""
+    return read_problem(files, **table, **asked)
 
 
 def asked_for(

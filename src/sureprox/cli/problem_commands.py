@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from sureprox.base.defaults import MAX_ITER
 from sureprox.cli.form_options import (
     Classes,
     Delta,
@@ -13,6 +14,8 @@ from sureprox.cli.form_options import (
     Engine,
     Files,
     GroupsFile,
+    Index,
+    Intercept,
     Json,
     Kind,
     Lam,
@@ -21,6 +24,7 @@ from sureprox.cli.form_options import (
     LossOption,
     OnlyNonNegative,
     Smoothing,
+    Standardize,
     Target,
     Tol,
     WeightL1,
@@ -30,10 +34,9 @@ from sureprox.cli.form_options import (
 
 def complete_optimizer(incomplete: str) -> list[str]:
     """For shell completion."""
-    from sureprox.cli.choices import CLASSICAL
-    from sureprox.optimizers import pretrained
+    from sureprox.base.names import NAMED, pretrained_names
 
-    return [name for name in (*CLASSICAL, *pretrained()) if name.startswith(incomplete)]
+    return [name for name in (*NAMED, *pretrained_names()) if name.startswith(incomplete)]
 
 
 def solve(
@@ -51,36 +54,52 @@ def solve(
     nonnegative: OnlyNonNegative = False,
     groups: GroupsFile = None,
     target: Target = None,
+    index: Index = None,
+    intercept: Intercept = False,
+    standardize: Standardize = False,
     optimizer: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Pretrained name, path of a model, fista-restart, fista or ista.",
+            help="sure, fista-restart, fista, ista, a pretrained name (sureprox models), or the path of a model.",
             autocompletion=complete_optimizer,
         ),
     ] = None,
     tol: Tol = 1e-6,
-    max_iter: Annotated[int, typer.Option(help="Most iterations of each problem.")] = 10_000,
+    max_iter: Annotated[int, typer.Option(help="Maximum number of iterations.")] = MAX_ITER,
     certify: Annotated[
-        bool, typer.Option("--certify/--no-certify", help="FISTA's rate guaranteed beside the optimizer, or not.")
+        bool,
+        typer.Option("--certify/--no-certify", help="Run FISTA beside the optimizer and guarantee its rate, or not."),
     ] = True,
-    cheap: Annotated[bool, typer.Option("--cheap", help="A cheaper guarantee: one method at a time.")] = False,
+    audit: Annotated[
+        bool, typer.Option("--audit", help="Guarantee by audits: one gradient for each iteration, for any problem.")
+    ] = False,
+    cheap: Annotated[bool, typer.Option("--cheap", help="Use a cheaper guarantee: one method at a time.")] = False,
     polish: Annotated[
         bool,
-        typer.Option("--polish/--no-polish", help="End LASSO problems as soon as the support is nearly known, or not."),
+        typer.Option("--polish/--no-polish", help="Stop LASSO problems as soon as their support is known, or not."),
     ] = True,
     engine: Engine = "auto",
     device: Device = "auto",
     dtype: Dtype = "auto",
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE.npz", help="Where the solutions go; solutions.npz by default.")
+        Path | None, typer.Option(metavar="FILE.npz", help="Where to write the solutions; solutions.npz by default.")
     ] = None,
-    csv: Annotated[Path | None, typer.Option(metavar="FILE.csv", help="A line for each problem, too.")] = None,
+    csv: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.csv", help="Also write a row for each problem, with its coefficients if FILE is a table."
+        ),
+    ] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.html", help="Also write a page about the solve: status, gaps, supports, time."),
+    ] = None,
     shards: Annotated[
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Any number of problems: files, a directory of them, or large .npy, into DIR shard by shard.",
+            help="Solve any number of problems (files, a directory, or large .npy) shard by shard into DIR.",
         ),
     ] = None,
     dask: Annotated[bool, typer.Option("--dask", help="With --shards: on all cores, by local Dask workers.")] = False,
@@ -94,22 +113,28 @@ def solve(
 ) -> None:
     """Solve the problems of a file, each with a certificate.
 
-    With --shards, an interrupted run goes on when the same command is given again.
+    A table needs the weight of the penalty and, unless it is the last
+    column, the target:
+
+    sureprox solve houses.csv --target price --lam-ratio 0.1 --intercept
+
+    With --shards, give the same command again to continue an interrupted run.
 
     Exit codes:
     0 every problem converged
     1 some did not; the results are written all the same
-    2 the input or an option cannot be used; nothing is written but the shards that were done before
+    2 the input or an option cannot be used; nothing is written
+    130 interrupted
     """
     from sureprox.base.errors import InputError
     from sureprox.cli import choices
     from sureprox.cli.solve import Request, run
 
-    if cheap and not certify:
-        raise InputError("--cheap and --no-certify are given; choose one")
-    request = Request(
-        optimizer, tol, max_iter, "cheap" if cheap else certify, choices.chosen_device(device), polish, engine
-    )
+    given = [name for name, there in (("audit", audit), ("cheap", cheap), ("no-certify", not certify)) if there]
+    if len(given) > 1:
+        raise InputError(f"--{given[0]} and --{given[1]} are given; choose one")
+    guarantee: bool | str = certify and (given[0] if given else "auto")
+    request = Request(optimizer, tol, max_iter, guarantee, choices.chosen_device(device), polish, engine)
     asked = choices.asked_for(
         lam=lam,
         lam_ratio=lam_ratio,
@@ -125,16 +150,18 @@ def solve(
         groups=groups,
         dtype=dtype,
     )
+    table = {"target": target, "index": index, "intercept": intercept, "standardize": standardize}
     if shards is None:
         if dask or scheduler or chunk:
             raise InputError("--dask, --scheduler and --chunk go with --shards DIR; give it too")
         solutions = out or Path("solutions.npz")
-        choices.require_writable([solutions, csv], files)
-        loaded = choices.loaded(files, target, asked)
-        run(loaded, request, solutions, csv, as_json=json)
+        choices.require_writable([solutions, csv, report], files)
+        loaded = choices.loaded(files, table, asked)
+        run(loaded, request, solutions, csv, report, as_json=json)
         return
-    if out or csv or target:
-        raise InputError("--out, --csv and --target do not go with --shards; leave them out")
+    for option, value in {"out": out, "csv": csv, "report": report, **table}.items():
+        if value:
+            raise InputError(f"--{option} does not go with --shards; leave it out")
     if dask and scheduler:
         raise InputError("--dask and --scheduler are given; choose one")
     from sureprox.cli.solve_many import run as run_many
@@ -165,9 +192,12 @@ def advise(
     nonnegative: OnlyNonNegative = False,
     groups: GroupsFile = None,
     target: Target = None,
+    index: Index = None,
+    intercept: Intercept = False,
+    standardize: Standardize = False,
     tol: Tol = 1e-6,
-    budget: Annotated[float, typer.Option(metavar="SECONDS", help="Time for all measurements together.")] = 20.0,
-    sample: Annotated[int, typer.Option(help="Most problems that are solved to measure.")] = 1024,
+    budget: Annotated[float, typer.Option(metavar="SECONDS", help="Time limit of all measurements together.")] = 20.0,
+    sample: Annotated[int, typer.Option(help="Maximum number of problems solved to measure.")] = 1024,
     model: Annotated[
         list[str] | None,
         typer.Option(
@@ -180,11 +210,11 @@ def advise(
     dtype: Dtype = "auto",
     json: Json = False,
 ) -> None:
-    """Say which solver is quickest for the problems of a file.
+    """Say which solver is fastest for the problems of a file.
 
-    Solves some of the problems on this machine with restarted FISTA, the pretrained optimizers, and what fits of
-    scikit-learn, SciPy, celer and skglm (where these are installed) to the same certified gap, and says which to use,
-    how long all problems would take, and whether the pretrained optimizers were trained on problems like these.
+    Times our optimizers and, where installed, scikit-learn, SciPy, celer
+    and skglm on a sample of the problems, on this machine. All must reach
+    the same certified gap.
     """
     from sureprox.cli import choices
     from sureprox.cli.advise import run
@@ -205,7 +235,8 @@ def advise(
         groups=groups,
         dtype=dtype,
     )
-    loaded = choices.loaded(files, target, asked)
+    table = {"target": target, "index": index, "intercept": intercept, "standardize": standardize}
+    loaded = choices.loaded(files, table, asked)
     run(loaded, where, tol=tol, budget=budget, sample=sample, models=model, engine=engine, as_json=json)
 
 
@@ -223,7 +254,7 @@ def evaluate(
         typer.Option(help="ind, s=NUMBER (start moved) or t=NUMBER (objective moved); repeatable. ind, s=10, t=10."),
     ] = None,
     instances: Annotated[int, typer.Option(min=1, help="Number of problems.")] = 16,
-    iterations: Annotated[int, typer.Option(min=1, help="Most iterations.")] = 2000,
+    iterations: Annotated[int, typer.Option(min=1, help="Maximum number of iterations.")] = 2000,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the problems and starting points.")] = 0,
     device: Device = "auto",
     dtype: Annotated[str, typer.Option(help="float32 or float64.")] = "float64",
@@ -232,8 +263,9 @@ def evaluate(
 ) -> None:
     """Measure a model on fresh problems, against FISTA.
 
-    Iterations to a relative gap of 1e-3, 1e-6 and 1e-9 of the model, FISTA and restarted FISTA: on problems as in
-    training, from a start moved by s, and with an objective moved by t.
+    Counts the iterations to a relative gap of 1e-3, 1e-6 and 1e-9: on
+    problems as in training, from a start moved by s, and with an objective
+    moved by t.
     """
     from sureprox.cli import choices
     from sureprox.cli.evaluate import run

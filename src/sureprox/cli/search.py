@@ -111,7 +111,7 @@ def conclude(console: Console, made: Search, trials: int) -> None:
         console.print(f"train it with: sureprox train --config {recipe}")
     console.print(f"summary: {made.out / 'summary.json'}")
     if made.interrupted:
-        console.print(f"interrupted before {trials} trials had ended; the same command goes on")
+        console.print(f"interrupted before all {trials} trials were finished; give the same command again to continue")
         raise typer.Exit(INTERRUPTED)
     if made.best is None:
         console.print("no trial was completed; see their errors above")

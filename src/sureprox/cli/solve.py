@@ -18,11 +18,13 @@ from torch import Tensor
 
 from sureprox.base.errors import InputError
 from sureprox.base.files import write_atomically
-from sureprox.cli.choices import chosen_optimizer, name_of
-from sureprox.cli.tables import Description, PlainConsole, new_table, table_console
+from sureprox.cli.choices import name_of
+from sureprox.cli.coefficients import Coefficients
+from sureprox.cli.tables import Description, PlainConsole, counted, new_table, table_console
 from sureprox.problems import Problem
 from sureprox.problems.forms import Shape, lam_of, shape_of
-from sureprox.solve.solve import Progress, Solution, solve
+from sureprox.report.page.solve_page import Told, solve_page
+from sureprox.solve.solve import Progress, Solution, require_known, solve
 from sureprox.sources.problem_files import Loaded
 
 QUANTILES = {"min": 0.0, "median": 0.5, "q90": 0.9, "max": 1.0}
@@ -48,41 +50,49 @@ class Request:
     engine: str = "auto"
 
 
-def run(loaded: Loaded, request: Request, out: Path, table: Path | None, *, as_json: bool) -> None:
+def run(loaded: Loaded, request: Request, out: Path, table: Path | None, report: Path | None, *, as_json: bool) -> None:
     """Solve, write the results, show them; ends with exit code 1 if a problem is not solved."""
-    optimizer = chosen_optimizer(request.optimizer, request.device)
+    if request.optimizer is not None:
+        require_known(request.optimizer)
     problem = loaded.problem.to(device=request.device)
     x0 = None if loaded.x0 is None else loaded.x0.to(request.device)
     console = PlainConsole(stderr=True)
     shown = (Description(), BarColumn(20), MofNCompleteColumn(), TimeElapsedColumn())
     with Bars(*shown, console=console, transient=True, disable=not console.is_terminal) as bars:
-        task = bars.add_task(f"{problem.batch:,} problems", total=request.max_iter)
+        task = bars.add_task(counted(problem.batch), total=request.max_iter)
 
         def heard(seen: Progress) -> None:
-            line = f"{seen.unfinished:,} of {problem.batch:,} left, worst gap {seen.worst_gap:.1e}"
+            line = f"{seen.unfinished:,} of {counted(problem.batch)} left, worst gap {seen.worst_gap:.1e}"
             bars.update(task, completed=seen.k, description=line)
 
         began = time.perf_counter()
         try:
             limits = (request.max_iter, request.tol, request.certify)
             polish = None if request.polish else False
-            solution = solve(problem, optimizer, x0, *limits, callback=heard, polish=polish, engine=request.engine)
+            solution = solve(
+                problem, request.optimizer, x0, *limits, callback=heard, polish=polish, engine=request.engine
+            )
         except RuntimeError as error:
             if "memory" not in str(error):
                 raise
             raise InputError(
-                f"{problem.batch:,} problems do not fit in the memory of {request.device.type}; "
+                f"{counted(problem.batch)} do not fit in the memory of {request.device.type}; "
                 "solve them in chunks: --shards DIR"
             ) from None
         seconds = time.perf_counter() - began
-    write_atomically(out, npz(solution, loaded, problem, request.tol))
+    named = Coefficients.of(solution, loaded)
+    write_atomically(out, npz(solution, loaded, problem, request.tol, named))
     if table is not None:
-        write_atomically(table, csv_lines(solution).encode())
+        write_atomically(table, csv_lines(solution, named).encode())
     found = summary(loaded, request, problem, solution, seconds) | {"out": str(out)}
+    if report is not None:
+        write_atomically(report, solve_page(told(found, solution, named)).encode())
     if as_json:
-        print(json.dumps(found | {"instances": rows(solution)}, indent=2, allow_nan=False))
+        print(json.dumps(found | {"instances": rows(solution, named)}, indent=2, allow_nan=False))
     else:
-        _show(found, rows(solution))
+        _show(found, rows(solution), [str(i) for i in range(problem.batch)] if named is None else named.labels)
+        if named is not None:
+            named.show(str(out))
     if not bool(solution.converged.all()):
         raise typer.Exit(UNSOLVED)
 
@@ -100,15 +110,18 @@ def columns(solution: Solution) -> dict[str, Any]:
     }
 
 
-def rows(solution: Solution) -> list[dict[str, Any]]:
+def rows(solution: Solution, named: Coefficients | None = None) -> list[dict[str, Any]]:
     """One for each instance; what is not finite is None, since JSON has no word for it."""
     made = columns(solution)
     return [
-        {name: _finite(made[name][i]) for name in COLUMNS} | {"problem": i} for i in range(len(solution.iterations))
+        {name: _finite(made[name][i]) for name in COLUMNS}
+        | {"problem": i}
+        | ({} if named is None else named.as_dict(i))
+        for i in range(len(solution.iterations))
     ]
 
 
-def npz(solution: Solution, loaded: Loaded, problem: Problem, tol: float) -> bytes:
+def npz(solution: Solution, loaded: Loaded, problem: Problem, tol: float, named: Coefficients | None = None) -> bytes:
     """The whole solution as a .npz file: arrays named as in `Solution`, status, track and loss as text.
 
     The numbers of the penalty are named as the keys of a problem file: () for all, (B, 1), (1, n) or (B, n).
@@ -118,19 +131,21 @@ def npz(solution: Solution, loaded: Loaded, problem: Problem, tol: float) -> byt
     if shape_of(problem) is Shape.L1:
         content["lam"] = lam_of(problem).cpu().numpy()
     content |= {"loss": np.array(loaded.loss.value), **{name: size.numpy() for name, size in loaded.penalty.items()}}
+    content |= {} if named is None else named.arrays()
     buffer = io.BytesIO()
     np.savez(buffer, **content, converged=solution.converged.numpy(), tol=np.float64(tol))
     return buffer.getvalue()
 
 
-def csv_lines(solution: Solution) -> str:
+def csv_lines(solution: Solution, named: Coefficients | None = None) -> str:
     """A header, then one line for each instance."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(("problem", *COLUMNS))
+    writer.writerow(("problem", *COLUMNS, *(() if named is None else named.headings)))
     made = columns(solution)
     for i in range(len(solution.iterations)):
-        writer.writerow((i, *(made[name][i] for name in COLUMNS)))
+        cells = () if named is None else named.cells(i)
+        writer.writerow((i, *(made[name][i] for name in COLUMNS), *cells))
     return buffer.getvalue()
 
 
@@ -146,6 +161,7 @@ def summary(loaded: Loaded, request: Request, problem: Problem, solution: Soluti
         "problems": problem.batch,
         "m": getattr(problem.f, "m", None),
         "n": problem.n,
+        "intercept": loaded.columns is not None and loaded.columns.own_coordinate,
         "optimizer": name_of(request.optimizer, problem),
         "certify": request.certify,
         "tol": request.tol,
@@ -170,30 +186,59 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
-def _show(found: dict[str, Any], instances: list[dict[str, Any]]) -> None:
+def _show(found: dict[str, Any], instances: list[dict[str, Any]], labels: list[str]) -> None:
     console = table_console()
     if len(instances) <= LISTED:
         table = new_table("problem", "status", "iterations", "objective", "relative gap", "found by")
         for row in instances:
             gap = "unknown" if row["relative_gap"] is None else f"{row['relative_gap']:.1e}"
             objective = "not finite" if row["objective"] is None else f"{row['objective']:.8g}"
-            table.add_row(str(row["problem"]), row["status"], f"{row['iterations']:,}", objective, gap, row["track"])
+            table.add_row(labels[row["problem"]], row["status"], f"{row['iterations']:,}", objective, gap, row["track"])
         console.print(table)
+    table = new_table("summary", "")
+    for name, text in _lines(found).items():
+        table.add_row(name, text)
+    console.print(table)
+
+
+def told(found: dict[str, Any], solution: Solution, named: Coefficients | None) -> Told:
+    """What the page of --report shows."""
+    labels = [str(i) for i in range(found["problems"])] if named is None else named.labels
+    nonzeros, proved = (solution.x != 0).sum(1).tolist(), solution.inactive.sum(1).tolist()
+    certified = solution.support_certified.tolist()
+    problems = [
+        row | {"label": labels[i], "nonzeros": nonzeros[i], "proved": proved[i], "certified": certified[i]}
+        for i, row in enumerate(rows(solution))
+    ]
+    coefficients: dict[str, list[float]] = {}
+    if named is not None and bool(np.isfinite(named.x).all()):
+        level = {"(intercept)": named.intercept.tolist()} if named.columns.intercept else {}
+        coefficients = level | dict(zip(named.columns.features, named.x.T.tolist(), strict=True))
+    return Told(found["source"], _lines(found), problems, found["n"], coefficients)
+
+
+def _lines(found: dict[str, Any]) -> dict[str, str]:
+    """The summary in words."""
     worst = found["worst_relative_gap"]
-    lines = {
-        "problems": f"{found['problems']:,} {found['kind']}, {found['m']} x {found['n']}, from {found['source']}",
+    n = found["n"] - found["intercept"]
+    size = f"{found['m']:,} x {n:,}{' and an intercept' if found['intercept'] else ''}"
+    return {
+        "problems": f"{found['problems']:,} {found['kind']}, {size}, from {found['source']}",
         **({} if not found["penalty"] else {"penalty": _listed(found["penalty"])}),
         "optimizer": f"{found['optimizer']}, {found['dtype']} on {found['device']}",
         "status": ", ".join(f"{count:,} {name}" for name, count in found["status"].items()),
-        "iterations": ", ".join(f"{name} {value:,}" for name, value in found["iterations"].items()),
+        "iterations": _spread(found["iterations"]),
         "worst relative gap": "unknown" if worst is None else f"{worst:.1e} (asked for {found['tol']:.1e})",
         "seconds": f"{found['seconds']:.3g}",
         "solutions": found["out"],
     }
-    table = new_table("summary", "")
-    for name, text in lines.items():
-        table.add_row(name, text)
-    console.print(table)
+
+
+def _spread(quantiles: dict[str, int]) -> str:
+    """min 10, median 20, q90 30, max 40; 10 where all are the same."""
+    if quantiles["min"] == quantiles["max"]:
+        return f"{quantiles['max']:,}"
+    return ", ".join(f"{name} {value:,}" for name, value in quantiles.items())
 
 
 def _listed(penalty: dict[str, Any]) -> str:

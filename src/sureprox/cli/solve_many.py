@@ -9,7 +9,6 @@ from typing import Any
 import typer
 from rich.progress import BarColumn, Progress
 
-from sureprox.cli.choices import chosen_optimizer
 from sureprox.cli.solve import UNSOLVED, Request
 from sureprox.cli.tables import Description, PlainConsole, new_table, table_console
 from sureprox.many import ManyProgress, Results, solve_many
@@ -27,7 +26,6 @@ def run(
 ) -> None:
     """Solve what is not solved yet, show the counts; ends with exit code 1 if a problem is not solved."""
     console = PlainConsole(stderr=True)
-    optimizer = request.optimizer and chosen_optimizer(request.optimizer, request.device)
     began = time.perf_counter()
     last: list[ManyProgress] = []
     shown = (Description(), BarColumn(20))
@@ -40,7 +38,7 @@ def run(
 
         results = solve_many(
             files[0] if len(files) == 1 else list(files),
-            optimizer or None,
+            request.optimizer,
             out=out,
             cluster=cluster,
             chunk=chunk,

@@ -22,7 +22,7 @@ Dask = Annotated[
 ]
 Device = Annotated[str, typer.Option(help="auto (a GPU where the worker has one), cpu or cuda.")]
 Backend = Annotated[str, typer.Option(help="auto, plain, compiled or graph.")]
-Json = Annotated[bool, typer.Option("--json", help="JSON on stdout, and nothing else there.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON to stdout, and nothing else.")]
 
 
 def sweep(
@@ -45,7 +45,8 @@ def sweep(
 ) -> None:
     """Train several recipes, one by one or on a Dask cluster.
 
-    An interrupted sweep goes on when the same command is given again; what is trained stays as it is.
+    Give the same command again to continue an interrupted sweep; trained
+    recipes are kept.
 
     Exit codes:
     0 every recipe is trained
@@ -61,20 +62,20 @@ def sweep(
 
 def search(
     what: Annotated[
-        str, typer.Argument(metavar="RECIPE", help="A preset, or a TOML file, in which [search] says what is varied.")
+        str, typer.Argument(metavar="RECIPE", help="A preset, or a TOML file whose table 'search' says what to vary.")
     ],
     out: Annotated[Path, typer.Option(metavar="DIR", help="Trials, study, best.toml and summary.json.")],
-    trials: Annotated[int, typer.Option(min=1, help="Runs in all, those of earlier calls included.")] = 20,
+    trials: Annotated[int, typer.Option(min=1, help="Total number of trials, including earlier calls.")] = 20,
     parallel: Annotated[
         int | None, typer.Option(min=1, help="Trials at a time on the cluster; one for each of its threads by default.")
     ] = None,
     prune: Annotated[
-        bool, typer.Option("--prune/--no-prune", help="End trials that are worse than the median, or not.")
+        bool, typer.Option("--prune/--no-prune", help="Stop trials that are worse than the median, or not.")
     ] = True,
     optimizer: Optimizer = None,
     argument: Argument = None,
     change: Change = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of what is tried; that of the runs is set by --set.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the proposals; set that of the runs by --set seed=N.")] = 0,
     dask: Dask = None,
     device: Device = "auto",
     backend: Backend = "auto",
@@ -82,8 +83,9 @@ def search(
 ) -> None:
     """Search for training settings with Optuna.
 
-    The smallest validation loss wins; DIR/best.toml is then a recipe for `sureprox train --config`. An interrupted
-    search goes on when the same command is given again.
+    The smallest validation loss wins. DIR/best.toml is then a recipe for
+    `sureprox train --config`. Give the same command again to continue an
+    interrupted search.
 
     Exit codes:
     0 all trials ended, and one or more of them were completed

@@ -1,6 +1,5 @@
 """The battery: how many iterations each optimizer needs on each kind of problem, instance by instance."""
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -10,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sureprox.base.errors import InputError
+from sureprox.base.errors import DataError, InputError
 from sureprox.base.machine import circumstances
 from sureprox.base.types import Scalars, Vectors
 from sureprox.evaluation.battery_forms import FORM_KINDS, FORMS
@@ -18,6 +17,7 @@ from sureprox.evaluation.battery_kinds import KINDS, Kind
 from sureprox.evaluation.battery_records import LEVELS, KindRecord
 from sureprox.evaluation.contestants import Contestant, UnavailableError, classical, learned
 from sureprox.evaluation.datasets import Dataset, Instances, solved
+from sureprox.evaluation.experiment import Stopwatch
 from sureprox.evaluation.metrics import gap_scale, relative_gap
 from sureprox.guarantee import Certified
 from sureprox.optimizers import LearnedOptimizer, Optimizer
@@ -108,9 +108,15 @@ class Battery:
     def run(self, kind: Kind, told: Callable[[KindRecord | str], None] = lambda record: None) -> list[KindRecord]:
         """One record for each optimizer, the baseline first; who is not there, or does not fit, is left out, and told.
 
+        So is a kind whose data are not here and cannot be downloaded.
+
         On the forms the default of `solve` always takes part.
         """
-        data = solved(draw(kind, self.plan.batch, self.plan.seed), self.cache, self.device)
+        try:
+            data = solved(draw(kind, self.plan.batch, self.plan.seed), self.cache, self.device)
+        except DataError as error:
+            told(f"{kind.name}: {error}")
+            return []
         records: list[KindRecord] = []
         most = self.plan.most
         names = [*self.names, DEFAULT] if kind.family == FORMS and DEFAULT not in self.names else self.names
@@ -180,17 +186,13 @@ class Battery:
         with torch.no_grad():
             optimizer.step(problem, state)  # not timed: the first step may compile and allocate
             for _ in range(self.plan.repeats):
-                self._wait()
-                began = time.perf_counter()
+                watch = Stopwatch(self.device)
+                watch.start()
                 for _ in range(steps):
                     state = optimizer.step(problem, state)
-                self._wait()
-                times.append(time.perf_counter() - began)
+                watch.stop()
+                times.append(watch.seconds)
         return min(times)
-
-    def _wait(self) -> None:
-        if self.device.type == "cuda":
-            torch.cuda.synchronize(self.device)
 
 
 @torch.no_grad()

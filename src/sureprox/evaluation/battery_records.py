@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from sureprox.base.files import parse_json, write_atomically
-from sureprox.evaluation.records import RecordError, reading
+from sureprox.base.files import write_atomically
+from sureprox.evaluation.records import content_of, reading
 
 LEVELS = (1e-3, 1e-6, 1e-9)  # of the relative gap (F - F*) / F*
 FORMAT = 1
@@ -64,11 +64,7 @@ def write_records(path: Path, records: Iterable[KindRecord]) -> None:
 
 def read_records(path: Path) -> list[KindRecord]:
     with reading(path, "the battery"):
-        try:
-            content = parse_json(path.read_bytes())
-        except FileNotFoundError:
-            raise RecordError(f"there is no record {path}; make it with: sureprox bench battery") from None
-        return [_from_json(entry) for entry in content]
+        return [_from_json(entry) for entry in content_of(path, "bench battery")]
 
 
 def as_json(record: KindRecord) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from sureprox.base.errors import InputError
+from sureprox.base.machine import wait
 from sureprox.evaluation.datasets import Dataset
 from sureprox.evaluation.metrics import gap_scale, relative_gap
 from sureprox.evaluation.scenarios import Scenario
@@ -101,13 +102,9 @@ class Stopwatch:
         self._since = 0.0
 
     def start(self) -> None:
-        self._wait()
+        wait(self.device)
         self._since = time.perf_counter()
 
     def stop(self) -> None:
-        self._wait()
+        wait(self.device)
         self.seconds += time.perf_counter() - self._since
-
-    def _wait(self) -> None:
-        if self.device.type == "cuda":
-            torch.cuda.synchronize(self.device)

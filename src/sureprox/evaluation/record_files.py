@@ -10,14 +10,23 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
-from sureprox.base.files import parse_json, write_atomically
-from sureprox.evaluation.records import DIGITS, CurveRecord, FigureRecord, Missing, RecordError, TuningRecord, reading
+from sureprox.base.files import write_atomically
+from sureprox.evaluation.records import (
+    DIGITS,
+    CurveRecord,
+    FigureRecord,
+    Missing,
+    RecordError,
+    TuningRecord,
+    content_of,
+    reading,
+)
 
 FORMAT = 1
 
 
 def write_curve(path: Path, record: CurveRecord) -> None:
-    _write(path, _curve_text(record, with_grid=True) + "\n")
+    write_atomically(path, (_curve_text(record, with_grid=True) + "\n").encode())
 
 
 def read_curve(path: Path) -> CurveRecord:
@@ -26,7 +35,7 @@ def read_curve(path: Path) -> CurveRecord:
 
 
 def write_tuning(path: Path, record: TuningRecord) -> None:
-    _write(path, _tuning_text(record) + "\n")
+    write_atomically(path, (_tuning_text(record) + "\n").encode())
 
 
 def read_tuning(path: Path) -> TuningRecord:
@@ -50,7 +59,7 @@ def write_figure(path: Path, record: FigureRecord) -> None:
     }
     text = "{\n" + ",\n".join(f'"{name}": {part}' for name, part in parts.items()) + "\n}\n"
     if not (path.exists() and path.read_text() == text):
-        _write(path, text)
+        write_atomically(path, text.encode())
 
 
 def read_figure(path: Path) -> FigureRecord:
@@ -75,18 +84,14 @@ def read_figures(directory: Path) -> dict[str, FigureRecord]:
 
 def _load(path: Path) -> dict[str, Any]:
     try:
-        content = parse_json(path.read_bytes())
-    except FileNotFoundError:
-        raise RecordError(f"there is no record {path}; make it with: sureprox reproduce {path.stem}") from None
+        content = content_of(path, f"reproduce {path.stem}")
+    except RecordError:
+        raise
     except ValueError as error:
         raise RecordError(f"{path} is not a record (not JSON: {error}); delete it and run it again") from None
     if not isinstance(content, dict):
         raise RecordError(f"{path} is not a record; delete it and run it again")
     return content
-
-
-def _write(path: Path, text: str) -> None:
-    write_atomically(path, text.encode())
 
 
 def _curve(content: dict[str, Any], path: Path) -> CurveRecord:

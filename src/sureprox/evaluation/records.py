@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from sureprox.base.errors import SureproxError
+from sureprox.base.files import parse_json
 from sureprox.evaluation.metrics import summarise
 
 DIGITS = {"mean": 4, "median": 3, "q10": 3, "q90": 3}  # significant digits of each column
@@ -29,6 +30,14 @@ def reading(path: Path, what: str) -> Iterator[None]:
     except (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError) as error:
         reason = f"no {error}" if isinstance(error, KeyError) else str(error) or type(error).__name__
         raise RecordError(f"{path} is not a record of {what} ({reason}); delete it and run it again") from None
+
+
+def content_of(path: Path, maker: str) -> Any:
+    """What the JSON of a record says; where there is none, `maker` is the command that makes one."""
+    try:
+        return parse_json(path.read_bytes())
+    except FileNotFoundError:
+        raise RecordError(f"there is no record {path}; make it with: sureprox {maker}") from None
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from sureprox.base.connection import cores
+from sureprox.base.machine import wait
 from sureprox.guarantee import Certified
 from sureprox.kernels.runtime.structure import structure, tensors
 from sureprox.optimizers import FISTA, ISTA, Optimizer, State, load
@@ -45,11 +46,6 @@ class Timing:
     median: float
     first: float
     state: int = 0  # bytes of what a step takes and returns, the problem apart; 0 where it was not counted
-
-
-def wait(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
 
 
 @torch.no_grad()

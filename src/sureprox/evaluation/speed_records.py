@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from sureprox.base.files import parse_json, write_atomically
-from sureprox.evaluation.records import RecordError, reading
+from sureprox.base.files import write_atomically
+from sureprox.evaluation.records import content_of, reading
 from sureprox.evaluation.speed import Timing
 
 FLOAT_BYTES = 4  # all is float32
@@ -59,10 +59,7 @@ def write_speed(path: Path, record: SpeedRecord) -> None:
 
 def read_speed(path: Path) -> SpeedRecord:
     with reading(path, "speed"):
-        try:
-            content = parse_json(path.read_bytes())
-        except FileNotFoundError:
-            raise RecordError(f"there is no record {path}; make it with: sureprox bench speed") from None
+        content = content_of(path, "bench speed")
         setting = content["setting"]
         return SpeedRecord(
             m=int(setting["m"]),

@@ -32,6 +32,10 @@ class CertifiedState(GuaranteedState):
     lower: LowerModel | None  # kept where no duality gap is known
     generator: torch.Generator | None  # what the optimizer's memory was drawn from; never advanced
 
+    @property
+    def last(self) -> Vectors:
+        return self.tracks.x[:, -1]
+
 
 class Ahead(NamedTuple):
     """An iteration before it is judged: K new points, and T tracks as they will go on where they are accepted."""

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, fields
 from enum import StrEnum
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -25,6 +25,7 @@ class Track(StrEnum):
     FISTA = "fista"
     RESTARTED = "restarted fista"
     PATH = "path"  # no iteration was needed, see sureprox.support.path
+    ACTIVE_SET = "active set"  # nor here, see sureprox.support.working_set
     POLISH = "polish"  # the support was nearly known, see sureprox.support.newton
 
 
@@ -43,6 +44,15 @@ class GuaranteedState(State):
     longest: Scalars  # the step size at the start: where L may fall, it does not fall below 1/longest
     moved: Scalars  # how far x_0, where the run has started, is from the start it was given, rounded up
     idle: Tensor  # (B,) iterations without a better x, in a row in which a FISTA track or the finder of x rests
+
+    def shown(self) -> Self:
+        """With the point in place of x that is to be measured next, if that may be a better one."""
+        return self
+
+    @property
+    def last(self) -> Vectors | None:
+        """The last point of restarted FISTA, if it is kept: its residuals may be smaller than those of x."""
+        return None
 
 
 def beginning(

@@ -1,6 +1,6 @@
 """A lower bound on F from the gradients a FISTA track has seen: the a-posteriori rate certificate."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -41,11 +41,20 @@ class LowerModel(Batched):
             weight=self.weight * scale + a,
         )
 
-    def credit(self, problem: Problem, fallen: Scalars) -> Scalars:
-        """c >= 0 with F(x) - F* <= (|x_0 - x*|^2 - c) / 2A, where F(x) = F(x_0) - fallen.
+    def scaled(self, share: Scalars) -> "LowerModel":
+        """With all weights multiplied by `share`."""
+        return replace(
+            self,
+            slope=self.slope * share.unsqueeze(1),
+            deficit=self.deficit * share,
+            weight=self.weight * share,
+        )
+
+    def margin(self, problem: Problem, fallen: Scalars) -> Scalars:
+        """c, of any sign, with F(x) - F* <= (|x_0 - x*|^2 - c) / 2A and c <= |x_0 - x*|^2, F(x) = F(x_0) - fallen.
 
         Since l(x*) <= A F*, with psi = min_x 1/2 |x - x_0|^2 + l(x) <= 1/2 |x* - x_0|^2 + A F*, it is 2 (psi - A F(x)).
-        The minimum is attained at p = prox_{A r}(x_0 - slope).
+        The minimum is attained at p = prox_{A r}(x_0 - slope). NaN where something has overflown.
         """
         A = self.weight
         p = problem.prox(self.x0 - self.slope, A.clamp(min=torch.finfo(A.dtype).tiny).unsqueeze(1))
@@ -60,7 +69,12 @@ class LowerModel(Batched):
         ]
         exact = torch.stack(terms, 1)
         doubt = ROUNDING * torch.finfo(A.dtype).eps * exact.abs().sum(1)
-        return torch.where(A > 0, 2 * (exact.sum(1) - doubt), 0.0).clamp(min=0).nan_to_num(nan=0.0)
+        return 2 * (exact.sum(1) - doubt)
+
+    def credit(self, problem: Problem, fallen: Scalars) -> Scalars:
+        """max(c, 0), c being the `margin`; zero as long as A is zero."""
+        margin = self.margin(problem, fallen)
+        return torch.where(self.weight > 0, margin, 0.0).clamp(min=0).nan_to_num(nan=0.0)
 
 
 def lower_model(x0: Vectors, z0: Tensor) -> LowerModel:

@@ -80,11 +80,15 @@ class Tracks(Batched):
 
     def restarted(self, mask: Tensor, x: Tensor, z: Tensor) -> "Tracks":
         """All tracks anew from x (B, n) with image z where `mask` (B,)."""
-        rows, fresh = mask.view(-1, 1, 1), started(x, z, self.t.shape[1])
+        return self.where(mask, started(x, z, self.t.shape[1]))
+
+    def where(self, mask: Tensor, other: "Tracks") -> "Tracks":
+        """The tracks of `other` where `mask` (B,)."""
+        rows = mask.view(-1, 1, 1)
         return Tracks(
             *(
-                torch.where(rows if old.ndim == 3 else rows[:, 0], new, old)
-                for old, new in ((getattr(self, name), getattr(fresh, name)) for name in ("x", "z", "y", "zy", "t"))
+                torch.where(rows if mine.ndim == 3 else rows[:, 0], theirs, mine)
+                for mine, theirs in ((getattr(self, name), getattr(other, name)) for name in ("x", "z", "y", "zy", "t"))
             )
         )
 

@@ -4,56 +4,68 @@ from dataclasses import replace
 from typing import Any
 
 from sureprox.base.operations import PLAIN, Operations
-from sureprox.kernels.certificate import cpu as cpu_certificate
-from sureprox.kernels.certified import cpu as cpu_certified
-from sureprox.kernels.lipschitz import cpu as cpu_krylov
-from sureprox.kernels.runtime import native as cpu
-from sureprox.kernels.support import cpu as cpu_polish
-from sureprox.kernels.sure.cpu import sure_move
+from sureprox.kernels.certificate import cpu as certificate
+from sureprox.kernels.certified import cpu as certified
+from sureprox.kernels.lipschitz import cpu as lipschitz
+from sureprox.kernels.network import cpu as network
+from sureprox.kernels.products import cpu as products
+from sureprox.kernels.runtime.native import LARGEST_ALONE, suits, suits_squares
+from sureprox.kernels.support import cpu as support
+from sureprox.kernels.sure.cpu import suits_sure, sure_move
+from sureprox.kernels.working_set import cpu as working_set
 from sureprox.optimizers import GoMathL2O, LearnedOptimizer, Optimizer, Sure
 from sureprox.optimizers.lstm import CoordinateNetwork
-from sureprox.optimizers.sure_network import SureNetwork
 from sureprox.problems.forms import Form, Shape
+from sureprox.support.working_set import has_working_sets
+
+
+def at_once(form: Form) -> Operations:
+    """What solves problems of this form without an optimizer, and says what the answers are worth."""
+    if not suits(form) or not form.contiguous or not has_working_sets(form):
+        return PLAIN
+    return Operations(certificate=certificate.certificate, solved=working_set.solved)
 
 
 def operations(form: Form, optimizer: Optimizer[Any]) -> Operations:
     """For steps of `optimizer` alone or inside a guarantee. The library must be there."""
-    if not cpu.suits(form):
+    if not suits(form):
         return PLAIN
     found = _moves(form, optimizer)
-    if form.m and form.contiguous and form.m * form.n <= cpu.LARGEST_ALONE:
-        found = replace(found, largest=cpu_krylov.largest_eigenvalue)
-    if not cpu.suits_squares(form):
+    if form.m and form.contiguous and form.m * form.n <= LARGEST_ALONE:
+        found = replace(found, largest=lipschitz.largest_eigenvalue)
+    if not suits_squares(form):
         return found
-    found = replace(found, gradient=cpu.gradient, look=cpu_certified.look, ahead=cpu_certified.ahead)
+    found = replace(found, gradient=products.gradient, look=certified.look, ahead=certified.ahead)
+    if not form.separable:
+        return found
+    found = replace(found, certificate=certificate.certificate)
     if not form.lasso:
         return found
-    found = replace(found, certificate=cpu_certificate.certificate)
     if found.move is not None and type(optimizer) in (Sure, GoMathL2O):
         found = replace(found, step=found.move)
     if form.shifted:
         return found
-    if form.m <= cpu_polish.MOST_ROWS:
-        found = replace(found, points=cpu_polish.points)
-    turn = cpu_certified.go_math_turn if found.move is cpu.go_math_move else None
+    if form.m <= support.MOST_ROWS:
+        found = replace(found, points=support.points)
+    turn = certified.go_math_turn if found.move is network.go_math_move else None
     return replace(
         found,
-        compare=cpu_certified.compare,
-        follow=cpu_certified.follow,
-        follow_cheap=cpu_certified.follow_cheap,
+        compare=certified.compare,
+        follow=certified.follow,
+        follow_cheap=certified.follow_cheap,
         turn=turn,
     )
 
 
 def _moves(form: Form, optimizer: Optimizer[Any]) -> Operations:
     """Whole moves where r = lam |x|_1, else the network of the coordinates alone."""
-    network = getattr(optimizer, "network", None)
-    if form.penalty is Shape.L1 and type(optimizer) is Sure and type(network) is SureNetwork:
+    inner = getattr(optimizer, "network", None)
+    if form.penalty is Shape.L1 and suits_sure(optimizer):
         return Operations(move=sure_move)
-    if not isinstance(optimizer, LearnedOptimizer) or type(network) is not CoordinateNetwork:
+    if not isinstance(optimizer, LearnedOptimizer) or type(inner) is not CoordinateNetwork:
         return PLAIN
     if form.penalty is Shape.L1 and type(optimizer) is GoMathL2O:
-        return Operations(move=cpu.go_math_move)
+        return Operations(move=network.go_math_move)
     quick = optimizer.sharing_weights()
-    quick._modules["network"] = cpu.NativeNetwork(network)
+    quick._modules["network"] = network.NativeNetwork(inner)
     return Operations(move=lambda plain, problem, state, seen: quick.move(problem, state, seen))

@@ -29,7 +29,7 @@ from typing import Any
 import torch
 
 from sureprox.base.errors import InputError
-from sureprox.guarantee import Certified, CertifiedCheap
+from sureprox.guarantee import Audited, Certified, CertifiedCheap
 from sureprox.many.counting import TensorBytes
 from sureprox.optimizers import Optimizer, load
 from sureprox.problems import Problem
@@ -63,7 +63,7 @@ class Needed:
 def memory_needed(
     problem: Problem,
     optimizer: Optimizer[Any] | str | None = None,
-    certify: bool | str = True,
+    certify: bool | str = "auto",
     *,
     finish: bool | None = None,
 ) -> Needed:
@@ -72,6 +72,8 @@ def memory_needed(
     if not problem.selectable:
         raise InputError(f"{type(problem.f).__name__} or {type(problem.r).__name__} cannot be cut; name `batched`")
     chosen = _chosen(optimizer, problem)
+    if certify in ("auto", "audit"):  # an audited solve holds no more than three tracks do
+        certify = True
     few = problem.select(torch.zeros(LARGE, dtype=torch.int64, device=problem.device))
     data = _each_bytes(few)
     double = data * 8 // size
@@ -82,7 +84,7 @@ def memory_needed(
     run = rule + _cut(max(work - rule, 0), data + double)  # the data of the rule were counted too
     run += 2 * 8 * problem.n if can_polish(form_of(problem)) else 0
     if finish is None:
-        finish = size < 8 and (certify is not False or isinstance(chosen, Certified | CertifiedCheap))
+        finish = size < 8 and (certify is not False or isinstance(chosen, Audited | Certified | CertifiedCheap))
     if not finish:
         return Needed(max(fixed, estimate[0]), data + max(begin, run))
     fixed64, work64 = _counted(few.to(dtype=torch.float64), lambda part: _run(part, chosen, certify))
@@ -101,7 +103,7 @@ def chunk_size(
     device: torch.device | str | None = None,
     memory: int | None = None,
     *,
-    certify: bool | str = True,
+    certify: bool | str = "auto",
 ) -> int:
     """How many problems like these fit in `memory` bytes at a time; by default in half of the free memory of a CPU.
 

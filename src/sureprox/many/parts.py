@@ -13,6 +13,7 @@ import numpy as np
 from torch import Tensor
 
 from sureprox.base.errors import InputError
+from sureprox.base.words import brief
 from sureprox.many.labels import digest, file_digest, function_label, problem_digest
 from sureprox.problems import Problem
 from sureprox.sources.problem_files import (
@@ -167,10 +168,9 @@ def opened(path: Path) -> Array | ZarrArray:
     except InputError:
         raise
     except ModuleNotFoundError:
-        raise InputError(f"{path.name} needs zarr, which is not installed; run: pip install 'sureprox[zarr]'") from None
+        raise InputError(f"{path.name} needs zarr, which is not installed; run: pip install zarr numcodecs") from None
     except Exception as error:  # damaged headers make numpy and zarr raise almost anything
-        what = " ".join(f"{type(error).__name__}: {error}".split())[:120]
-        raise InputError(f"{path} cannot be read as an array of numbers ({what})") from None
+        raise InputError(f"{path} cannot be read as an array of numbers ({brief(error)})") from None
 
 
 def _cut(values: Any, mine: slice) -> Any:

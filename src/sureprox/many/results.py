@@ -5,12 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Self
 
-import numpy as np
-import torch
-
 from sureprox.base.errors import InputError
-from sureprox.many.shards import ARRAYS, Shards
-from sureprox.many.solved import Solved
+from sureprox.many.shards import Shards
+from sureprox.many.solved import Solved, joined
 from sureprox.many.work import Done, found
 
 
@@ -91,12 +88,4 @@ class Stream(Tally):
         parts = list(self)
         if not parts:
             raise InputError("there are no results left to gather; a stream gives each of them once")
-        finest = torch.float64 if any(part.x.dtype == torch.float64 for part in parts) else parts[0].x.dtype
-        tensors = {name: torch.cat([getattr(part, name) for part in parts]) for name in ARRAYS if name != "x"}
-        return Solved(
-            index=parts[0].index,
-            first=parts[0].first,
-            x=torch.cat([part.x.to(finest) for part in parts]),
-            status=np.concatenate([part.status for part in parts]),
-            **tensors,
-        )
+        return joined(parts, parts[0].index, parts[0].first)

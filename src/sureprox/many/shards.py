@@ -16,6 +16,7 @@ import torch
 
 from sureprox.base.errors import InputError
 from sureprox.base.files import LOCK, locked, remove_scratch, write_atomically
+from sureprox.base.words import brief
 from sureprox.many.solved import Solved
 from sureprox.solve.solution import Status
 
@@ -72,8 +73,7 @@ class Shards:
             with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
                 yield file
         except (ValueError, KeyError, IndexError, EOFError, OSError, zipfile.BadZipFile, zlib.error) as error:
-            what = " ".join(f"{type(error).__name__}: {error}".split())[:120]
-            raise InputError(f"{path} cannot be read ({what}); remove it and it is made again") from None
+            raise InputError(f"{path} cannot be read ({brief(error)}); remove it and it is made again") from None
 
     def manifest(self) -> dict[str, Any] | None:
         path = self.directory / MANIFEST

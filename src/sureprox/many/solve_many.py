@@ -11,6 +11,7 @@ import torch
 
 from sureprox.base.cluster import map_on
 from sureprox.base.connection import cores
+from sureprox.base.defaults import MAX_ITER
 from sureprox.base.errors import InputError
 from sureprox.many.facts import described, understood
 from sureprox.many.memory import free_memory
@@ -20,9 +21,9 @@ from sureprox.many.shards import Shards
 from sureprox.many.solved import Solved
 from sureprox.many.sources import Source, source_of
 from sureprox.many.work import Done, Settings, Task, fitting, found, solve_part
-from sureprox.optimizers import Optimizer, load
+from sureprox.optimizers import Optimizer
 from sureprox.solve.plan import check_certify, chosen_engine
-from sureprox.solve.solve import check_calls, check_options, check_switches
+from sureprox.solve.solve import check_calls, check_options, check_switches, require_known
 from sureprox.sources.problem_files import Asked
 
 
@@ -59,9 +60,9 @@ def solve_many(
     cluster: Any = None,
     chunk: int | None = None,
     memory: int | None = None,
-    max_iter: int = 1000,
+    max_iter: int = MAX_ITER,
     tol: float = 1e-6,
-    certify: bool | str = True,
+    certify: bool | str = "auto",
     check_every: int = 10,
     floor: float | None = None,
     polish: bool | None = None,
@@ -114,7 +115,7 @@ def solve_many(
         if value is not None and (isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1):
             raise InputError(f"{name} is {value!r}; it must be a whole number >= 1")
     if isinstance(optimizer, str):
-        load(optimizer)  # a name that is not known is refused before anything is written
+        require_known(optimizer)  # a name that is not known is refused before anything is written
     options = {"max_iter": max_iter, "tol": tol, "certify": certify, "check_every": check_every, "floor": floor}
     options |= {"polish": polish} | ({} if engine == "auto" else {"engine": engine})
     chosen_engine(engine)

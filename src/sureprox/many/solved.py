@@ -1,6 +1,7 @@
 """Results of some of the problems."""
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,21 +38,15 @@ class Solved:
         return Counter(str(status) for status in self.status)
 
 
-def joined(solutions: list[Solution], index: int) -> Solved:
-    """The solutions of successive chunks as one."""
+def joined(parts: Sequence[Solution | Solved], index: int, first: int = 0) -> Solved:
+    """Successive parts as one, in the finest precision of any of them."""
     tensors = {
-        name: torch.cat([getattr(solution, name).detach().cpu() for solution in solutions])
+        name: torch.cat([getattr(part, name).detach().cpu() for part in parts])
         for name in ("objective", "gap", "kkt", "iterations")
     }
-    x = [solution.x.detach().cpu() for solution in solutions]
-    finest = torch.float64 if any(part.dtype == torch.float64 for part in x) else x[0].dtype
-    return Solved(
-        index=index,
-        first=0,
-        x=torch.cat([part.to(finest) for part in x]),
-        status=np.concatenate([solution.status for solution in solutions]),
-        **tensors,
-    )
+    finest = torch.float64 if any(part.x.dtype == torch.float64 for part in parts) else parts[0].x.dtype
+    x = torch.cat([part.x.detach().cpu().to(finest) for part in parts])
+    return Solved(index=index, first=first, x=x, status=np.concatenate([part.status for part in parts]), **tensors)
 
 
 def largest_relative(gap: Tensor, objective: Tensor) -> float:

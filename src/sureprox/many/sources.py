@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from sureprox.base.errors import InputError
+from sureprox.base.words import no_file
 from sureprox.many.labels import digest, file_digest
 from sureprox.many.parts import PER_PROBLEM, Given, InFile, Part, Rows, opened, part_of
 from sureprox.problems import Problem
@@ -62,7 +63,7 @@ def _files(paths: list[Path], asked: Asked) -> Source:
         if path.suffix not in FILES:
             raise InputError(f"{path.name} is not {', '.join(FILES)}; give such files, or two .npy: A.npy b.npy")
         if not path.is_file():
-            raise InputError(f"{path} {'is a directory' if path.is_dir() else 'does not exist'}; give problem files")
+            raise InputError(f"{no_file(path)}; give problem files")
     return Source(lambda: (InFile(path, asked) for path in paths), len(paths))
 
 
@@ -110,7 +111,7 @@ def _matrices(path: Path) -> tuple[tuple[int, ...], str]:
     """The shape of A on disk, and the digest of one that all problems share."""
     if path.suffix == ".npz":
         if not path.is_file():
-            raise InputError(f"{path} {'is a directory' if path.is_dir() else 'does not exist'}; give A and b")
+            raise InputError(f"{no_file(path)}; give A and b")
         if not is_sparse_file(path):
             raise InputError(f"{path.name} beside an array must be a sparse A, made by scipy.sparse.save_npz")
         return read_sparse(path).shape, file_digest(path)

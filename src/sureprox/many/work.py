@@ -67,14 +67,14 @@ def solve_part(task: Task) -> Done:
     except InputError as error:
         raise InputError(f"shard {task.index}: {error}") from None
     if shards is None:
-        return described(solved, keep=True)
+        return _done(solved, keep=True)
     shards.write(task.index, solved, label)
-    return described(solved, keep=False)
+    return _done(solved, keep=False)
 
 
 def found(shards: Shards, index: int) -> Done:
     """The same from a shard that was written before."""
-    return described(shards.read(index), keep=False)
+    return _done(shards.read(index), keep=False)
 
 
 def _solved(task: Task) -> Solved:
@@ -84,7 +84,7 @@ def _solved(task: Task) -> Solved:
         x0 = problem.start(x0)
     device = torch.device(settings.device or problem.device)
     size = fitting(problem, settings, device) if problem.selectable else problem.batch
-    certify, engine = settings.options.get("certify", True), settings.options.get("engine", "auto")
+    certify, engine = settings.options.get("certify", "auto"), settings.options.get("engine", "auto")
     solutions = []
     for start in range(0, problem.batch, size):
         piece, begin = problem, x0
@@ -109,7 +109,7 @@ def fitting(problem: Problem, settings: Settings, device: torch.device) -> int:
         return settings.chunk
     one = problem.select(torch.zeros(1, dtype=torch.int64, device=problem.device))
     shapes = tuple(value.shape for value in one.tensors())
-    certify, optimizer = settings.options.get("certify", True), settings.optimizer
+    certify, optimizer = settings.options.get("certify", "auto"), settings.optimizer
     # counted once in a run: what an optimizer holds depends on more than its type, such as the sizes of its layers
     used = "default" if optimizer is None else settings.run
     kinds = type(problem.f), type(getattr(problem.f, "A", None)), type(problem.r)
@@ -121,6 +121,7 @@ def fitting(problem: Problem, settings: Settings, device: torch.device) -> int:
     return _needed[key].fit(free_memory(device) if settings.memory is None else settings.memory)
 
 
-def described(solved: Solved, *, keep: bool) -> Done:
+def _done(solved: Solved, *, keep: bool) -> Done:
+    """With the results themselves where they are kept nowhere else."""
     worst = largest_relative(solved.gap, solved.objective)
     return Done(solved.index, dict(solved.counts), worst, solved if keep else None)

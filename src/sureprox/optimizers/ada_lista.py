@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from sureprox.base.errors import InputError
 from sureprox.base.types import Scalars, Vectors
+from sureprox.base.words import require_whole
 from sureprox.optimizers.base import State
 from sureprox.optimizers.black_box import unused_step_size
 from sureprox.optimizers.learned import LearnedOptimizer
@@ -30,8 +31,7 @@ class AdaLISTA(LearnedOptimizer[State]):
     def __init__(self, m: int, layers: int = 10) -> None:
         super().__init__()
         for name, value in (("m", m), ("layers", layers)):
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise InputError(f"{name} is {value!r}; it must be a whole number >= 1")
+            require_whole(name, value, 1)
         self.m = m
         self.layers = layers
         self.W1 = nn.Parameter(torch.eye(m))

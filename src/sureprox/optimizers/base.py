@@ -4,6 +4,7 @@ A step is two halves: `query` names the point at which the gradient is needed, `
 gradient already, or wants to see more at that point, calls the halves.
 """
 
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
@@ -156,6 +157,11 @@ class Optimizer(ABC, Generic[S]):
                 f"{type(self).__name__} {self.fails_at_bounds}, and this penalty has bounds; "
                 "use FISTA(restart=True), or no optimizer at all: solve(problem)"
             )
+
+    def __repr__(self) -> str:
+        """FISTA(restart=True): the arguments that are kept under their own names."""
+        known = inspect.signature(type(self).__init__).parameters
+        return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in vars(self).items() if k in known)})"
 
     def rest(self, problem: Problem) -> None:
         """A run on this problem is over: none of its states will be stepped again."""

@@ -40,6 +40,13 @@ class LearnedOptimizer(nn.Module, Optimizer[S]):
         """Layers that released checkpoints contain and the method does not use."""
         return frozenset()
 
+    def __repr__(self) -> str:
+        """Sure(coordinate=8, instance=32, conjugate=False), 2,345 weights, float32 on cpu."""
+        arguments = ", ".join(f"{name}={value!r}" for name, value in self.arguments.items())
+        weights = list(self.parameters())
+        where = f", {str(weights[0].dtype).removeprefix('torch.')} on {weights[0].device}" if weights else ""
+        return f"{type(self).__name__}({arguments}), {sum(w.numel() for w in weights):,} weights{where}"
+
     def sharing_weights(self, **attributes: Any) -> Self:
         """A copy with the same weights (not copies of them) that differs in these attributes."""
         clone = copy.copy(self)

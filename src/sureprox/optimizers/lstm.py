@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from sureprox.base.errors import InputError
+from sureprox.base.words import require_whole
 from sureprox.problems import Problem
 
 
@@ -54,8 +55,7 @@ class CoordinateNetwork(nn.Module):
     ) -> None:
         super().__init__()
         for name, value in (("hidden", hidden), ("layers", layers)):
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise InputError(f"{name} is {value!r}; it must be a whole number >= 1")
+            require_whole(name, value, 1)
         self.hidden = hidden
         self.layers = layers
         self.embed = nn.Linear(features, hidden) if embed else None

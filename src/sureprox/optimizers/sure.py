@@ -10,13 +10,16 @@ from torch import Tensor
 from sureprox.base.errors import InputError, WeightsError
 from sureprox.base.types import Scalars, Vectors
 from sureprox.optimizers.base import Seen, State, resolve_step_size
-from sureprox.optimizers.learned import LearnedOptimizer
+from sureprox.optimizers.learned import LearnedOptimizer, choice
 from sureprox.optimizers.sure_network import SureNetwork
+from sureprox.optimizers.sure_place import Features, Form
 from sureprox.optimizers.sure_sight import Given, conjugate_share, sight
 from sureprox.problems import Problem
+from sureprox.problems.forms import hessian_diagonal
 
-REACH = 8.0  # R lies between 1 / (REACH L) and REACH / L
+REACH = {Features.L1: 8.0, Features.GENERAL: 32.0}  # R lies between 1 / (REACH L) and REACH / L
 MOMENTUM = (0.02, 0.995)  # FISTA's is kept inside, where its logit is finite
+UNKNOWN = 0.1  # the diagonal of the Hessian over L, where nothing is known of it
 RELUCTANCE = 1.0  # an untrained network takes sigmoid(-RELUCTANCE) of the conjugate direction
 
 
@@ -36,12 +39,13 @@ class SureState(State):
     P: Vectors
     coordinate_h: Tensor | None = None  # (B, coordinate, n); None where coordinates have no memory of their own
     coordinate_c: Tensor | None = None
+    diagonal: Vectors | None = None  # of a bound of the Hessian of f, over L; None where the features leave it out
 
 
 class Sure(LearnedOptimizer[SureState]):
     """x+ = prox_{r,R}( x + P d - R (g + gamma P dg) ),  d = x - x_before,  dg = g - g_before,  g = grad f(x).
 
-    R = 8^tanh(o_1) / L, P = sigmoid(logit(m) + o_2), gamma = 2 sigmoid(o_3), coordinate-wise; m is the momentum of
+    R = reach^tanh(o_1) / L, P = sigmoid(logit(m) + o_2), gamma = 2 sigmoid(o_3), coordinate-wise; m is the momentum of
     FISTA with adaptive restart, kept inside `MOMENTUM`, and o the output of `SureNetwork`. With o = 0 this is
     restarted FISTA but for those bounds: for quadratic f, g + P dg is the gradient at the extrapolated point x + P d,
     and for others close to it. Each step needs one gradient.
@@ -54,17 +58,24 @@ class Sure(LearnedOptimizer[SureState]):
     s = sigmoid(o_4 - 1) of the step becomes, where r is smooth, one of conjugate gradients. There x, before anything
     else, takes the share s of an exact line search along d, and P moves to the Hestenes-Stiefel beta.
 
+    `features` says what it sees of r, and how far a step may reach. "l1" was made for r = lam |x|_1, reach 8. "general"
+    is for every separable r, reach 32: l2 x belongs to the gradient, bounds are told apart from kinks, and it sees the
+    diagonal of a bound of the Hessian (`hessian_diagonal`; a neutral 1/10 of L where f says nothing of it).
+
     `detached_features` cuts the features off from the gradient, which training needs and derivatives do not want.
     """
 
     same_every_step = True
     kind = "sure"
 
-    def __init__(self, coordinate: int = 8, instance: int = 32, conjugate: bool = False) -> None:
+    def __init__(
+        self, coordinate: int = 8, instance: int = 32, conjugate: bool = False, features: str = Features.L1
+    ) -> None:
         super().__init__()
+        self.features = choice(Features, "features", features)
         if not isinstance(conjugate, bool):
             raise InputError(f"conjugate is {conjugate!r}; it must be True or False")
-        self.network = SureNetwork(instance, coordinate, 4 if conjugate else 3)
+        self.network = SureNetwork(instance, coordinate, 4 if conjugate else 3, self.features)
         self.conjugate = conjugate
         self.detached_features = False
 
@@ -74,6 +85,7 @@ class Sure(LearnedOptimizer[SureState]):
             "coordinate": self.network.coordinate,
             "instance": self.network.instance,
             "conjugate": self.conjugate,
+            "features": self.features.value,
         }
 
     def released_names(self) -> dict[str, str]:
@@ -110,7 +122,25 @@ class Sure(LearnedOptimizer[SureState]):
             P=zeros,
             coordinate_h=small,
             coordinate_c=small,
+            diagonal=self._diagonal(problem, step),
         )
+
+    def _diagonal(self, problem: Problem, step: Scalars) -> Vectors | None:
+        """Where f says nothing of it, `UNKNOWN`."""
+        if self.features is not Features.GENERAL or not self.network.coordinate:
+            return None
+        found = hessian_diagonal(problem)
+        share = torch.full_like(step, UNKNOWN).unsqueeze(1) if found is None else found * step.unsqueeze(1)
+        return share.expand(problem.batch, problem.n)
+
+    def _form(self, problem: Problem, x: Vectors, diagonal: Vectors | None) -> Form | None:
+        """What the general features ask of r at x."""
+        if self.features is not Features.GENERAL:
+            return None
+        y = problem.centred(x)
+        l1, l2 = problem.r.least_slope(y), problem.r.curvature(y)
+        l1 = torch.where(torch.isfinite(l1), l1, 0.0)  # it is infinite where 0 is the only point
+        return Form(l1, l2, l2 * y, torch.ones_like(y) if diagonal is None else diagonal)
 
     def move(self, problem: Problem, state: SureState, seen: Seen) -> SureState:
         x, g, inverse_L = state.x, seen.grad, state.step_size.unsqueeze(1)
@@ -131,6 +161,7 @@ class Sure(LearnedOptimizer[SureState]):
             state.momentum,
             state.fresh,
             L=1 / state.step_size,
+            form=self._form(problem, seen_x, state.diagonal),
         )
         view = sight(given, self.network.coordinate > 0)
         out, instance = self.network.instances(view.instance, (state.instance_h, state.instance_c))
@@ -139,13 +170,13 @@ class Sure(LearnedOptimizer[SureState]):
             out, (h, c) = self.network.coordinates(view.coordinate, instance[0], out, (h, c))
 
         o = out.unbind(1)
-        R = inverse_L * torch.exp(math.log(REACH) * torch.tanh(o[0]))
+        R = inverse_L * torch.exp(math.log(REACH[self.features]) * torch.tanh(o[0]))
         P = torch.sigmoid(torch.logit(state.momentum.clamp(*MOMENTUM)).unsqueeze(1) + o[1])
         ahead = 2 * torch.sigmoid(o[2]) * P  # how far the gradient is extrapolated
         if self.conjugate:
             share = torch.where(view.stable, torch.sigmoid(o[3] - RELUCTANCE), 0.0)
             line = view.line.unsqueeze(1)
-            turned = torch.where(view.stable, (view.slope + line * seen_dg) * seen_dg, 0.0)
+            turned = torch.where(view.stable, (view.slope + line * view.bent) * view.bent, 0.0)
             beta = conjugate_share(R, turned, view.curvature).unsqueeze(1)
             P, ahead = torch.lerp(P.expand_as(share), beta.expand_as(share), share), ahead * (1 - share)
             base, g = x + share * line * d, g + share * line * dg

@@ -10,21 +10,10 @@ import torch
 from torch import Tensor
 
 from sureprox.base.types import Scalars, Vectors
+from sureprox.optimizers.sure_place import Place
 
-INSTANCE = 14  # features of an instance
-COORDINATE = 8  # features of a coordinate
 BETA = (-5.0, 5.0)  # where the Hestenes-Stiefel beta is kept
-
-
-class Place(NamedTuple):
-    """Where -g lies with respect to the subdifferential [low, high] of r at x, for each coordinate."""
-
-    u: Vectors  # g / (size + |g|), in [-1, 1]
-    excess: Vectors  # (|g| - size) / size, cut to [-1, 1]: above 0 no point of the subdifferential is -g
-    side: Vectors  # sign(low + high); for L1 the sign of x
-    smooth: Tensor  # bool: low = high; for L1 where x is not zero
-    slope: Vectors  # g + low, the derivative of F, where r is smooth; else 0
-    size: Vectors  # largest finite bound; for L1 this is lam
+LEAST_DIAGONAL = 1e-6  # of what the features see of the diagonal of the Hessian over L; the largest is 1
 
 
 class Inner(NamedTuple):
@@ -39,50 +28,39 @@ class Inner(NamedTuple):
     GP: Scalars
     line: Scalars  # exact line search along d on the stable support
     beta: Scalars  # Hestenes-Stiefel, after that line search, in units of L
+    dd_on: Scalars  # on the stable support; see `curvature`
+    dq_on: Scalars
     curvature: Scalars  # <d, dg> on the stable support, bounded away from zero
     rows: Tensor  # (B, 3, n): G, d, dg
 
 
-def place(g: Vectors, low: Vectors, high: Vectors, least: float) -> Place:
-    smooth, bound = low == high, size(low, high)
-    return Place(
-        u=g / (bound + g.abs()).clamp(min=least),
-        excess=((g.abs() - bound) / bound.clamp(min=least)).clamp(-1, 1),
-        side=torch.sign(low + high),
-        smooth=smooth,
-        slope=torch.where(smooth, g + low, 0.0),
-        size=bound,
-    )
-
-
-def size(low: Vectors, high: Vectors) -> Vectors:
-    """max(|low|, |high|) of those that are finite."""
-    return torch.maximum(_finite_size(low), _finite_size(high))
-
-
-def _finite_size(bound: Vectors) -> Vectors:
-    """|bound|, 0 where it is infinite (the end of a domain); what is not a number stays so."""
-    size = bound.abs()
-    return torch.where(size == torch.inf, 0.0, size)
-
-
 def inner_products(
-    G: Vectors, before: Vectors, d: Vectors, dg: Vectors, slope: Vectors, stable: Tensor, L: Scalars, least: float
+    G: Vectors,
+    before: Vectors,
+    d: Vectors,
+    dg: Vectors,
+    bent: Vectors,
+    slope: Vectors,
+    stable: Tensor,
+    L: Scalars,
+    least: float,
 ) -> Inner:
     """All of them from two products; `stable`: r is smooth there, and on the same side as a step ago.
 
-    Where d is zero on the stable support, line, beta and curvature are constants.
+    `bent`: how the gradient of the smooth part of F changed, which takes the place of dg on the stable support; dg
+    itself where that part is f. Where d is zero on the stable support, line, beta and curvature are constants.
     """
     rows = torch.stack([before, G, d, dg], 1)
     (PP, GP, _, _), (_, GG, Gd, _), (_, _, dd, dq), (_, _, _, qq) = _products(rows, rows)
-    on = torch.where(stable.unsqueeze(1), torch.stack([slope, d, dg], 1), 0.0)
-    (sd, sq), (dd_on, dq_on), (_, qq_on) = _products(on, rows[:, 2:])
+    on = torch.where(stable.unsqueeze(1), torch.stack([slope, d, bent], 1), 0.0)
+    moved = rows[:, 2:] if bent is dg else torch.stack([d, bent], 1)
+    (sd, sq), (dd_on, dq_on), (_, qq_on) = _products(on, moved)
     curvature = torch.maximum(dq_on, 1e-5 * L * dd_on) + least
     line = (-sd / curvature).clamp(-1, 20)
     beta = ((sq + line * qq_on) / curvature / L).clamp(*BETA)
     if curvature.requires_grad:
         line, beta, curvature = (torch.where(dd_on > least, part, part.detach()) for part in (line, beta, curvature))
-    return Inner(GG, PP, dd, qq, dq, Gd, GP, line, beta, curvature, rows[:, 1:])
+    return Inner(GG, PP, dd, qq, dq, Gd, GP, line, beta, dd_on, dq_on, curvature, rows[:, 1:])
 
 
 def _products(left: Tensor, right: Tensor) -> list[tuple[Tensor, ...]]:
@@ -100,9 +78,9 @@ def instance_features(
     L: Scalars,
     least: float,
 ) -> Tensor:
-    """(B, 14). G0: |G| at the start."""
+    """(B, 14), or (B, 16) where `at` is a place in the whole form. G0: |G| at the start."""
     G, P, d = torch.sqrt(torch.stack([inner.GG, inner.PP, inner.dd]) + least).unbind(0)
-    bound = torch.linalg.vector_norm(at.size, dim=1) + least
+    bound = torch.linalg.vector_norm(at.threshold, dim=1) + least
     changed = (at.side != side_before).to(G.dtype).mean(1)
     return torch.stack(
         [
@@ -120,17 +98,27 @@ def instance_features(
             0.2 * _log(G / bound, 1e-8, 1e6) + 0.3,
             momentum,
             first,
+            *(() if at.bound is None else _form_features(at.bound, inner, L, least)),
         ],
         1,
     )
 
 
-def coordinate_features(at: Place, inner: Inner, least: float) -> tuple[Tensor, ...]:
-    """Blocks (B, k, n) of 8 features together: signs, G, d and dg of root mean square 1, G d, and the excess."""
+def _form_features(bound: Tensor, inner: Inner, L: Scalars, least: float) -> tuple[Scalars, Scalars]:
+    """The share of the coordinates at a bound, and the curvature along d on the stable support."""
+    curvature = 0.5 * _log(inner.dq_on / (L * inner.dd_on + least), 1e-5, 1.0) + 1
+    return bound.to(curvature.dtype).mean(1), curvature
+
+
+def coordinate_features(at: Place, inner: Inner, diagonal: Vectors | None, least: float) -> tuple[Tensor, ...]:
+    """Blocks (B, k, n) of 8 features together: signs, G, d and dg of root mean square 1, G d, and the excess.
+
+    In the whole form two more: whether a bound is reached, and `diagonal`, that of the bound of the Hessian over L.
+    """
     n = inner.rows.shape[2]
     squares = torch.stack([inner.GG, inner.dd, inner.qq], 1) + least
     scaled = inner.rows * torch.sqrt(n / squares).unsqueeze(2)
-    return (
+    blocks = (
         at.u.unsqueeze(1),
         at.side.unsqueeze(1),
         at.smooth.unsqueeze(1).to(scaled.dtype) - 0.5,
@@ -138,6 +126,10 @@ def coordinate_features(at: Place, inner: Inner, least: float) -> tuple[Tensor, 
         0.5 * asinh(scaled[:, :1] * scaled[:, 1:2]),
         at.excess.unsqueeze(1),
     )
+    if at.bound is None or diagonal is None:
+        return blocks
+    size = 0.5 * _log(diagonal, LEAST_DIAGONAL, 1.0) + 0.5
+    return (*blocks, at.bound.unsqueeze(1).to(scaled.dtype), size.unsqueeze(1))
 
 
 def asinh(v: Tensor) -> Tensor:

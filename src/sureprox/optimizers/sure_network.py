@@ -9,7 +9,7 @@ from torch.nn import functional
 from sureprox.base.errors import InputError
 from sureprox.optimizers.learned import xavier_
 from sureprox.optimizers.lstm import LSTMWeights
-from sureprox.optimizers.sure_features import COORDINATE, INSTANCE
+from sureprox.optimizers.sure_place import SEEN, Features
 
 Memory = tuple[Tensor, Tensor]  # h, c
 
@@ -21,7 +21,7 @@ class SureNetwork(nn.Module):
     an untrained network are small, and its forget gates open.
     """
 
-    def __init__(self, instance: int, coordinate: int, outputs: int) -> None:
+    def __init__(self, instance: int, coordinate: int, outputs: int, features: Features = Features.L1) -> None:
         super().__init__()
         for name, value, least in (("instance", instance, 1), ("coordinate", coordinate, 0)):
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
@@ -29,11 +29,11 @@ class SureNetwork(nn.Module):
         self.instance = instance
         self.coordinate = coordinate
         self.outputs = outputs
-        self.lstm = LSTMWeights(INSTANCE, instance, 1)
+        self.lstm = LSTMWeights(SEEN[features][0], instance, 1)
         self.out = nn.Linear(instance, outputs)
         if coordinate:
             self.told = nn.Linear(instance, 4 * coordinate, bias=False)
-            self.coordinate_lstm = LSTMWeights(COORDINATE, coordinate, 1)
+            self.coordinate_lstm = LSTMWeights(SEEN[features][1], coordinate, 1)
             self.inner = nn.Linear(coordinate, coordinate)
             self.heads = nn.Linear(coordinate, outputs)
         xavier_(self)
@@ -45,7 +45,7 @@ class SureNetwork(nn.Module):
                     weight.mul_(0.1)
 
     def instances(self, features: Tensor, memory: Memory) -> tuple[Tensor, Memory]:
-        """Features (B, 14) to outputs (B, k, 1) and the new memory, (B, instance) each."""
+        """Features (B, 14 or 16) to outputs (B, k, 1) and the new memory, (B, instance) each."""
         weight, bias = gate_weights(self.lstm, features.dtype)
         gates = torch.addmm(bias, torch.cat([features, memory[0]], 1), weight.mT)
         h, c = _cell(gates, memory[1])

@@ -16,6 +16,8 @@ from torch import Tensor
 
 from sureprox.base.errors import WeightsError
 from sureprox.base.files import parse_json, scratches, write_together
+from sureprox.base.names import NAMED, PRETRAINED, pretrained_names
+from sureprox.base.words import suggested
 from sureprox.optimizers.ada_lista import AdaLISTA
 from sureprox.optimizers.black_box import L2ODM, RNNProp
 from sureprox.optimizers.go_math_l2o import GoMathL2O
@@ -23,7 +25,7 @@ from sureprox.optimizers.kinds import build
 from sureprox.optimizers.l2o_pa import L2OPA
 from sureprox.optimizers.learned import LearnedOptimizer
 
-PRETRAINED = Path(__file__).parent / "pretrained"
+ALIASES = {"sure": "sure/general"}  # other names of pretrained optimizers
 FORMAT = 1
 READINGS = 20  # of a pair that does not match, while it changes
 CARD_TYPES: dict[str, type] = dict.fromkeys(("family", "training", "metrics"), dict)
@@ -74,7 +76,10 @@ def save(optimizer: LearnedOptimizer[Any], path: str | Path, **about: Any) -> Ca
 
 
 def load(name: str | Path, device: torch.device | str = "cpu") -> LearnedOptimizer[Any]:
-    """A pretrained optimizer by name (see `pretrained`), or one saved with `save` by path, ready for inference."""
+    """A pretrained optimizer by name (see `pretrained`), or one saved with `save` by path, ready for inference.
+
+    "sure" is "sure/general".
+    """
     stem = locate(name)
     card, data = _pair(stem)
     if card.sha256 and hashlib.sha256(data).hexdigest() != card.sha256:
@@ -155,8 +160,7 @@ def _card(path: Path) -> Card:
 
 def pretrained() -> list[str]:
     """Names of the optimizers that ship with the package, for `load`."""
-    cards = PRETRAINED.glob("*/*.json")
-    return sorted(f"{card.parent.name}/{card.stem}" for card in cards if card.with_suffix(".safetensors").exists())
+    return pretrained_names(PRETRAINED)
 
 
 def from_released(path: str | Path, **arguments: Any) -> LearnedOptimizer[Any]:
@@ -221,14 +225,16 @@ def locate(name: str | Path) -> Path:
     stem = _stem(Path(name))
     if os.path.isfile(f"{stem}.safetensors"):  # not Path.is_file, which fails on names no file can have
         return stem
-    if str(name) in pretrained():
-        return PRETRAINED / str(name)
+    known = ALIASES.get(str(name), str(name))
+    if known in pretrained():
+        return PRETRAINED / known
     if os.path.isfile(name):
         raise WeightsError(
             f"{name} is not a .safetensors file; a released .pth checkpoint is read by optimizers.from_released"
         )
-    listed = ", ".join(pretrained()) or "none"
-    raise WeightsError(f"no model {str(name)!r}; pretrained are {listed}; or pass the path of a .safetensors file")
+    hint = suggested(name, [*pretrained(), *NAMED], "`sureprox models` lists those that ship")
+    either = f"{hint} Or" if hint.endswith("?") else f"{hint}; or"
+    raise WeightsError(f"no model {str(name)!r}; {either} pass the path of a .safetensors file")
 
 
 def stamp(stem: Path) -> tuple[int, ...]:

@@ -4,6 +4,7 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
@@ -12,30 +13,57 @@ from sureprox.base.errors import InputError
 from sureprox.problems.operators.base import Operator
 
 FLOATS = (torch.float32, torch.float64)
+MOST_CLASSES = 2**20  # that labels alone may ask for, so that a number in the wrong place does not take all memory
 _trusted = WeakIdKeyDictionary()  # the version of each tensor at which it was found to be fine
 
 
 def as_tensor(name: str, value: Any, like: Tensor | None = None) -> Tensor:
-    """`value` (tensor, array or nested list) as a dense float tensor; lists and scalars take the dtype of `like`."""
+    """`value` (tensor, array, table or nested list) as a dense tensor of float32 or float64.
+
+    Floats of these two types stay what they are. Lists, integers and booleans become what `like` is, or float64;
+    shorter floats become float32, longer ones float64.
+    """
     require_unmasked(name, value)
     device = None if like is None else like.device
+    plain = value if isinstance(value, Tensor) else as_array(value)
     try:
-        if isinstance(value, Tensor):
-            tensor = value
-        elif isinstance(value, np.ndarray | np.generic):
-            # a copy: the caller may reuse the array, and torch knows only the native byte order
-            tensor = torch.from_numpy(np.array(value, dtype=value.dtype.newbyteorder("="))).to(device)
+        if isinstance(plain, Tensor):
+            tensor = plain
         else:
-            tensor = torch.tensor(value, dtype=None if like is None else like.dtype, device=device)
+            if plain.dtype.kind == "f" and plain.dtype.itemsize > 8:
+                plain = plain.astype(np.float64)
+            # a copy: the caller may reuse the array, and torch knows only the native byte order
+            tensor = torch.from_numpy(np.array(plain, dtype=plain.dtype.newbyteorder("="))).to(device)
     except (TypeError, ValueError, RuntimeError) as error:
-        kind = f"{type(value).__name__} of {value.dtype}" if isinstance(value, np.ndarray) else type(value).__name__
+        kind = type(value).__name__
+        if isinstance(value, np.ndarray):
+            kind += f" of {value.dtype}"
+        elif text := [str(name) for name, kind in getattr(value, "dtypes", {}).items() if kind.kind not in "biuf"]:
+            kind += f" with {text[0][:60]!r}, a column"
         raise InputError(
             f"{name} is a {kind} that torch cannot read as numbers; pass a torch tensor or a numpy array of floats"
         ) from error
-    if tensor.layout is not torch.strided:
-        raise InputError(f"{name} has layout {tensor.layout}; pass a dense tensor, for example {name}.to_dense()")
+    require_dense(name, tensor)
+    if tensor.dtype in (torch.float16, torch.bfloat16):
+        tensor = tensor.float()
+    untyped = not isinstance(value, Tensor | np.ndarray | np.generic) and not hasattr(value, "__array__")
+    if (untyped and like is not None) or not (tensor.is_floating_point() or tensor.is_complex()):
+        tensor = tensor.to(torch.float64 if like is None else like.dtype)
     require_float(name, tensor)
     return tensor
+
+
+def as_array(value: Any) -> npt.NDArray[Any]:
+    """An array, a DataFrame or Series, or nested lists as a numpy array, of objects where it holds other things."""
+    try:
+        return np.asarray(value)
+    except (TypeError, ValueError, RuntimeError):
+        return np.array(None, dtype=object)
+
+
+def require_dense(name: str, tensor: Tensor) -> None:
+    if tensor.layout is not torch.strided:
+        raise InputError(f"{name} has layout {tensor.layout}; pass a dense tensor, for example {name}.to_dense()")
 
 
 def require_float(name: str, tensor: Tensor) -> None:
@@ -48,17 +76,22 @@ def require_float(name: str, tensor: Tensor) -> None:
 def numbers(name: str, value: Any, dtype: torch.dtype, device: torch.device | None = None) -> Tensor:
     """`value`, a number or any array of numbers, converted to this dtype and device."""
     require_unmasked(name, value)
+    if hasattr(value, "__array__") and not isinstance(value, Tensor):
+        value = as_array(value).copy()  # also of a table's column, which may be read-only
     try:
-        return torch.as_tensor(value, dtype=dtype, device=device)
+        tensor = torch.as_tensor(value, dtype=dtype, device=device)
     except (TypeError, ValueError, RuntimeError) as error:
         raise InputError(
             f"{name} is a {type(value).__name__} that torch cannot read as numbers; pass a number or a tensor"
         ) from error
+    require_dense(name, tensor)
+    return tensor
 
 
 def real(name: str, value: Any) -> Tensor:
     """`value` as floats: a tensor of floats as it is, all else in float64."""
     tensor = value if isinstance(value, Tensor) else numbers(name, value, torch.float64)
+    require_dense(name, tensor)
     if tensor.is_complex():
         raise InputError(f"{name} has dtype {tensor.dtype}; pass real numbers")
     return tensor if tensor.is_floating_point() else tensor.double()
@@ -160,7 +193,9 @@ def rows(name: str, value: Any, A: Tensor | Operator) -> Tensor:
     m = A.shape[-2]
     wanted = f"(B, {m}) or ({m},)" if batch is None else f"({batch}, {m})"
     if tensor.ndim not in (1, 2) or tensor.shape[-1] != m:
-        raise InputError(f"{name} has shape {tuple(tensor.shape)}; A of shape {tuple(A.shape)} needs {wanted}")
+        turned = tensor.ndim == 2 and tensor.shape[0] == m
+        hint = f"; it looks transposed: pass {name}.T, a row for each problem" if turned else ""
+        raise InputError(f"{name} has shape {tuple(tensor.shape)}; A of shape {tuple(A.shape)} needs {wanted}{hint}")
     if tensor.ndim == 1:
         tensor = tensor.unsqueeze(0).expand(batch or 1, m)
     if tensor.shape[0] == 0:
@@ -197,6 +232,8 @@ def classes(y: Any, count: int | None, A: Tensor | Operator) -> tuple[Tensor, in
         value = float(tensor.detach()[wrong][0])
         raise InputError(f"y holds {value:g}; labels of k classes must be 0, 1, ..., k - 1")
     highest = int(tensor.max())
+    if count is None and highest >= MOST_CLASSES:
+        raise InputError(f"y holds {highest}; number the classes 0, 1, ..., k - 1, or pass classes")
     if count is None:
         count = max(highest + 1, 2)
     if not isinstance(count, int) or isinstance(count, bool) or count < 2:

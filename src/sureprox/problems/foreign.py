@@ -114,6 +114,8 @@ def adopt_penalty(r: Any) -> Penalty:
 
 
 def _require(name: str, part: Any, methods: tuple[str, ...]) -> None:
+    if isinstance(part, type):
+        raise InputError(f"{name} is the class {part.__name__}; pass an object made of it")
     missing = [method for method in methods if not callable(getattr(part, method, None))]
     if missing:
         kind = type(part).__name__

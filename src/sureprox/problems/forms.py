@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from sureprox.base.errors import InputError
-from sureprox.base.types import Scalars
+from sureprox.base.types import Scalars, Vectors
 from sureprox.problems.blocks import BLOCKS, Groups
 from sureprox.problems.losses import Huber, LeastSquares, Logistic, Poisson, Quantile, Softmax, SquaredHinge
 from sureprox.problems.operators import Operator
@@ -73,6 +73,11 @@ class Form:
     def lasso(self) -> bool:
         """1/2 |A x - b|^2 + lam |x|_1."""
         return self.loss is Loss.SQUARES and self.penalty is Shape.L1
+
+    @property
+    def separable(self) -> bool:
+        """The penalty is a sum over coordinates of this package."""
+        return self.penalty in (Shape.L1, Shape.WEIGHTED_L1, Shape.ZERO, Shape.SEPARABLE)
 
     @property
     def own_matrices(self) -> bool:
@@ -157,6 +162,23 @@ def curvature_of(problem: Problem) -> float | None:
     return problem.f.curvature if isinstance(problem.f, Logistic) else None
 
 
+def hessian_diagonal(problem: Problem) -> Vectors | None:
+    """(B, n) h_j >= d^2f/dx_j^2 everywhere, as far as L is a bound too: (A' diag(c) A)_jj, c = `row_curvature`.
+
+    Where the columns of A are not at hand, the mean of h, as far as one product tells it: |diag(c)^1/2 A v|^2 / n for a
+    fixed v of signs. None where f is no linear model.
+    """
+    f = problem.f
+    if not isinstance(f, LinearModel):
+        return None
+    A, c = f.map, f.row_curvature
+    if A.knows_columns and f.copies == 1:
+        return A.column_squares(c)
+    signs = torch.randint(2, (f.n,), generator=torch.Generator().manual_seed(0)).to(c) * 2 - 1
+    mean = (c * A.forward(signs.expand(len(c), -1)).square()).sum(1, keepdim=True) / f.n
+    return mean.expand(-1, f.n)
+
+
 def repeated(problem: Problem, count: int) -> Problem | None:
     """One instance of a linear model with an L1 penalty as a batch of equal ones that share its matrix."""
     f = problem.f
@@ -182,15 +204,30 @@ class Pieces(NamedTuple):
     high: Tensor
 
 
-def pieces_of(problem: Problem) -> Pieces:
+def parts_of(problem: Problem) -> dict[str, Tensor | None]:
+    """l1, l2, low and high of a separable penalty, broadcastable to (B, n), None for what it does not have."""
     r = problem.r
     assert isinstance(r, Separable)
+    given = {name: getattr(r, name) for name in Pieces._fields}
+    return {name: None if value is None else column(value) for name, value in given.items()}
+
+
+def pieces_of(problem: Problem) -> Pieces:
     default = {"l1": 0.0, "l2": 0.0, "low": -torch.inf, "high": torch.inf}
-    given = {name: getattr(r, name) for name in default}
     nothing = {
         name: torch.full((1, 1), value, dtype=problem.dtype, device=problem.device) for name, value in default.items()
     }
-    return Pieces(**{name: nothing[name] if given[name] is None else column(given[name]) for name in default})
+    given = parts_of(problem).items()
+    return Pieces(**{name: nothing[name] if value is None else value for name, value in given})
+
+
+def value_at_zero(problem: Problem) -> Scalars | None:
+    """F(0) in float64, where that takes no product with A: for least squares."""
+    f, r = problem.f, problem.r
+    if type(f) is not LeastSquares or f.root is not None or problem.shift is not None:
+        return None
+    zero = torch.zeros(problem.batch, problem.n, dtype=torch.float64, device=problem.device)
+    return 0.5 * f.b.double().square().sum(1) + r.to(dtype=torch.float64).value(zero)
 
 
 def scaled(problem: Problem, scale: Scalars) -> Problem:
@@ -204,6 +241,16 @@ def spread_over(problem: Problem, count: int) -> Problem:
     """Every instance `count` times in a row; an A that all share is not copied."""
     index = torch.arange(problem.batch, device=problem.device).repeat_interleave(count)
     return problem.select(index)
+
+
+def along(problem: Problem, scales: Tensor) -> Problem:
+    """f + t r for every t of `scales` (B, K), rows i K + k, without a copy of any A; for linear models."""
+    f, r = problem.f, problem.r
+    assert isinstance(f, LinearModel)
+    assert isinstance(r, Separable)
+    count = scales.shape[1]
+    index = torch.arange(problem.batch, device=problem.device).repeat_interleave(count)
+    return Problem(f.stacked(count), r.select(index).scaled(scales.reshape(-1).to(problem.dtype)))
 
 
 def largest_scale(problem: Problem, solved: Callable[[Problem], Tensor]) -> Scalars:

@@ -35,12 +35,16 @@ class Problem:
     Every method treats the instances alone: x and v are (B, n), results are (B, n) or (B,).
     """
 
-    def __init__(self, f: Any, r: Any, shift: Tensor | None = None) -> None:
-        """f: a `Smooth` or any object with value, grad, lipschitz; r: a `Penalty` or one with value, prox, subdiff."""
+    def __init__(self, f: Any, r: Any, shift: Tensor | None = None, *, grid: tuple[int, ...] | None = None) -> None:
+        """f: a `Smooth` or any object with value, grad, lipschitz; r: a `Penalty` or one with value, prox, subdiff.
+
+        `grid`: what the batch is the flattened form of, for example (responses, values of lam); (B,) by default.
+        """
         f, r = adopt_smooth(f), adopt_penalty(r)
         self.f: Smooth = f
         self.r: Penalty = r.fitted(*f.shape).to(device=f.like.device, dtype=f.like.dtype)
         self.shift = shift
+        self.grid = (self.batch,) if grid is None else grid
 
     @property
     def batch(self) -> int:
@@ -188,11 +192,11 @@ class Problem:
             raise InputError(
                 f"t has shape {tuple(shift.shape)}; pass a number or what broadcasts to ({self.batch}, {self.n})"
             ) from error
-        return Problem(self.f, self.r, shift if self.shift is None else self.shift + shift)
+        return Problem(self.f, self.r, shift if self.shift is None else self.shift + shift, grid=self.grid)
 
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> "Problem":
         shift = None if self.shift is None else self.shift.to(device=device, dtype=dtype)
-        return Problem(self.f.to(device, dtype), self.r.to(device, dtype), shift)
+        return Problem(self.f.to(device, dtype), self.r.to(device, dtype), shift, grid=self.grid)
 
     def tensors(self) -> list[Tensor]:
         """All tensors the problem is made of, in a fixed order."""
@@ -222,8 +226,9 @@ class Problem:
 
     def __repr__(self) -> str:
         moved = "" if self.shift is None else ", shifted"
+        batch = f"{self.batch}" if len(self.grid) == 1 else f"{' x '.join(map(str, self.grid))}"
         return (
-            f"Problem({type(self.f).__name__} + {type(self.r).__name__}, batch={self.batch}, n={self.n}, "
+            f"Problem({type(self.f).__name__} + {type(self.r).__name__}, batch={batch}, n={self.n}, "
             f"{self.dtype}, {self.device}{moved})"
         )
 

@@ -6,6 +6,7 @@ Write your own by subclassing `Smooth`; to get a duality gap as well, implement 
 from abc import abstractmethod
 from typing import Any, Protocol, Self, runtime_checkable
 
+import torch
 from torch import Tensor
 
 from sureprox.base.errors import InputError
@@ -171,6 +172,12 @@ class LinearModel(Smooth):
     @abstractmethod
     def steepness(self) -> float | Tensor:
         """c with phi'' <= c, a number or (B, 1): grad f has the Lipschitz constant c lambda_max(A'A)."""
+
+    @property
+    def row_curvature(self) -> Rows:
+        """c (B, m) with Hessian f <= A' diag(c) A, or at least its diagonal."""
+        like = self.like
+        return torch.as_tensor(self.steepness, dtype=like.dtype, device=like.device).expand(self.shape[0], self.m)
 
     @abstractmethod
     def bregman(self, d: Rows, at: Rows) -> Scalars:

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sureprox.base.files import save_figure
+from sureprox.base.drawing import save_figure, tidy
+from sureprox.base.words import plural
 from sureprox.evaluation.battery_records import LEVELS, KindRecord
 from sureprox.report.style import styles
 
@@ -215,16 +216,11 @@ def draw_profile(records: Sequence[KindRecord], path: Path) -> None:
         axis.minorticks_off()
         axis.set_xlabel("iterations to 1e-6, times those of the best", fontsize=9)
         axis.set_ylabel("share of the instances" if place == 0 else "", fontsize=9)
-        axis.set_title(f"{family}, {_plural(len({r.kind for r in part}), 'kind')}", fontsize=9)
-        axis.grid(True, color="0.9", linewidth=0.7)
+        axis.set_title(f"{family}, {plural(len({r.kind for r in part}), 'kind')}", fontsize=9)
+        tidy(axis)
         axis.tick_params(labelsize=8)
-        axis.spines[["top", "right"]].set_visible(False)
         axis.legend(fontsize=7, loc="lower right", frameon=False)
     save_figure(figure, path, dpi=150)
-
-
-def _plural(count: int, what: str) -> str:
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def _count(k: int | None) -> str:

@@ -5,7 +5,7 @@ import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sureprox.base.files import save_figure
+from sureprox.base.drawing import save_figure
 from sureprox.evaluation.figures import FIGURES, FigureSpec
 from sureprox.evaluation.records import FigureRecord
 from sureprox.report.panels import draw_panel, limits, seen_until

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from sureprox.base.drawing import tidy
 from sureprox.evaluation.figures import Line, Panel
 from sureprox.evaluation.records import CurveRecord, FigureRecord
 from sureprox.report.style import DASHED, SOLID, Style
@@ -77,9 +78,8 @@ def draw_panel(
             escaped.append(gone)
     _mark(axis, escaped, look, high)
     axis.set_title(panel.title, fontsize=9)
-    axis.grid(True, color="0.9", linewidth=0.7)
+    tidy(axis)
     axis.tick_params(labelsize=8)
-    axis.spines[["top", "right"]].set_visible(False)
     return handles
 
 

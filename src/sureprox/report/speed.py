@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
-from sureprox.base.files import save_figure
+from sureprox.base.drawing import GREY, SKY, save_figure, tidy
 from sureprox.evaluation.speed_records import SpeedRecord
 from sureprox.report.battery import LABELS
-from sureprox.report.style import GREY, SKY, styles
+from sureprox.report.style import styles
 
 SATURATED = 1.6  # of the time, at least, if the batch is twice as large: then the device is busy
 BEND = 0.2  # relative distance from a straight line that has to be explained
@@ -169,9 +169,8 @@ def draw_speed(record: SpeedRecord, path: Path) -> None:
     axis.set_xlabel("problems in the batch", fontsize=9)
     axis.set_ylabel("milliseconds per iteration", fontsize=9)
     axis.set_title(_problems(record), fontsize=9)
-    axis.grid(True, color="0.9", linewidth=0.7)
+    tidy(axis)
     axis.tick_params(labelsize=8)
-    axis.spines[["top", "right"]].set_visible(False)
     axis.legend(fontsize=7, frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
     save_figure(figure, path, dpi=150)
 

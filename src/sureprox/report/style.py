@@ -3,9 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-# Okabe and Ito's palette, which colour-blind readers can tell apart; yellow is too pale for lines on white.
-ORANGE, SKY, GREEN, BLUE, RED, PURPLE = "#E69F00", "#56B4E9", "#009E73", "#0072B2", "#D55E00", "#CC79A7"
-BLACK, GREY = "#000000", "#7F7F7F"
+from sureprox.base.drawing import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY
 
 SOLID: Any = "solid"
 DOTTED, DASHED, LONG = (0, (1, 1.2)), (0, (4, 2)), (0, (8, 2))

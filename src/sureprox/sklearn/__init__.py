@@ -6,7 +6,7 @@ from sureprox.sklearn import Lasso, LassoCV, LogisticRegression, SparseCoder, sp
 try:
     import sklearn as _sklearn  # noqa: F401
 except ImportError as error:
-    raise ImportError("sureprox.sklearn needs scikit-learn; install it: pip install 'sureprox[sklearn]'") from error
+    raise ImportError("sureprox.sklearn needs scikit-learn; install it: pip install scikit-learn") from error
 
 from sureprox.sklearn.elastic_net import ElasticNet, Lasso, NonNegativeLeastSquares
 from sureprox.sklearn.group_lasso import GroupLasso

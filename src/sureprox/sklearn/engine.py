@@ -11,10 +11,14 @@ import torch
 from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor
 
+from sureprox.base.defaults import MAX_ITER
 from sureprox.base.errors import InputError
 from sureprox.optimizers import FISTA, Optimizer
 from sureprox.optimizers.base import unusable_steps
 from sureprox.problems import Problem
+from sureprox.problems.forms import form_of
+from sureprox.solve.at_once import solved_at_once
+from sureprox.solve.plan import at_once
 from sureprox.solve.plan import step_size as estimated_step
 from sureprox.solve.solve import LARGEST, Solution, Status, solve
 from sureprox.solve.stopping import Measurement, StoppingRule
@@ -68,11 +72,18 @@ def fitted(
     `polish`: Newton steps finish an instance once its support is right (`sureprox.support`), which a first-order method
     would take thousands of steps for.
     """
+    start, smallest = problem.start(x0), max(tol, LEAST_TOL)
+    if optimizer is None and max_iter >= MAX_ITER:
+        operations = at_once(form_of(problem), engine)
+        if operations.solved is not None:
+            first = solved_at_once(problem, operations, smallest, floor, None if x0 is None else start)
+            if not len(first.left):
+                return Fitted(first.solution.x, first.seen, first.solution.iterations)
+            x0 = start = first.solution.x
     chosen = default_optimizer() if optimizer is None else optimizer
-    start, step = problem.start(x0), estimated_step(problem, engine) if step_size is None else step_size
+    step = estimated_step(problem, engine) if step_size is None else step_size
     if bool(unusable_steps(step).any()):
         raise InputError("the data are so large or small that float64 cannot hold their squares; scale X")
-    smallest = max(tol, LEAST_TOL)
     rule = StoppingRule(problem, None if x0 is None else start, smallest, floor)
     x, seen, iterations = start, rule.start, torch.zeros(problem.batch, dtype=torch.int64, device=problem.device)
     if not bool(seen.converged.all()) and max_iter > 0:

@@ -9,12 +9,14 @@ import torch
 from torch import Tensor
 
 from sureprox.base.errors import InputError
-from sureprox.problems import Problem, WeightedLeastSquares, Zero
+from sureprox.problems import LeastSquares, Problem, WeightedLeastSquares, Zero
+from sureprox.problems.forms import along, form_of
 from sureprox.problems.smooth import LinearModel
 from sureprox.sklearn import linear
 from sureprox.sklearn.engine import Fitted
 from sureprox.sklearn.linear import Design
-from sureprox.solve.plan import step_size
+from sureprox.solve.at_once import solved_at_once
+from sureprox.solve.plan import at_once, step_size
 
 LARGEST = 2**24  # entries of all gathered columns, beyond which Newton steps cost more than they save
 ROOM = {"cpu": 2**29, "cuda": 2**33}  # bytes for the vectors of a batch
@@ -65,9 +67,56 @@ class FoldErrors:
     positive: bool
     solved: Solver
     engine: str
+    path_tol: float | None  # of chains of working sets; None where an optimizer, or few iterations, are asked for
 
     def of(self, alphas: Tensor) -> Tensor:
         """(R, F, K)."""
+        chained = self._chained(alphas)
+        return self._together(alphas) if chained is None else chained
+
+    def _chained(self, alphas: Tensor) -> Tensor | None:
+        """By working sets, each alpha from the solution of the one before; None where that is not for the problems.
+
+        The rows of a fold, centred and weighted, or their triangular factor, are its A and b. One response: all folds
+        are one batch, their rows filled up with zeros. Many: those of a fold share its matrix.
+        """
+        A, (R, K) = self.made.A, alphas.shape
+        if self.path_tol is None or not isinstance(A, Tensor):
+            return None
+        own = [self._rows(A, train) for train in self.folds.train]
+        if R == 1:
+            joined = torch.nn.utils.rnn.pad_sequence([torch.cat(rows, 1) for rows in own], batch_first=True)
+            own = [(joined[:, :, :-1].contiguous(), joined[:, :, -1:])]
+        size, errors = self.folds.train.sum(1), alphas.new_empty(R, len(self.folds), K)
+        for fold, (rows, targets) in enumerate(own):
+            folds = slice(None) if R == 1 else slice(fold, fold + 1)
+            some = max(1, ROOM[A.device.type] // (8 * VECTORS * (rows.shape[-1] + rows.shape[-2]) * K))
+            for these in parts(R, some):
+                b = (targets[:, :, 0] if R == 1 else targets[:, these].mT).contiguous()
+                one = torch.ones_like(b[:, 0])
+                penalty = self.made.penalty(self.ratio * one, (1 - self.ratio) * one, self.positive)
+                problem = Problem(LeastSquares(rows, b), penalty)
+                operations = at_once(form_of(problem), self.engine)
+                if operations.solved is None:
+                    return None
+                scales = size[folds].unsqueeze(1) * alphas[these]
+                found = solved_at_once(along(problem, scales), operations, self.path_tol, 1.0, chain=K)
+                if len(found.left):
+                    return None
+                made = self._errors(found.solution.x, self.targets[:, these], folds)
+                errors[these, folds] = made.unflatten(0, (len(alphas[these]), -1))
+        return errors
+
+    def _rows(self, A: Tensor, train: Tensor) -> tuple[Tensor, Tensor]:
+        """A and b (m, R) of a fold by its `train` (m,)."""
+        inside = train > 0
+        rows = torch.cat([A, self.targets], 1)[inside]
+        weights = train[inside]
+        rows = linear.weighted_rows(rows - linear.average(rows, weights) if self.centre else rows, weights)
+        return linear.compressed(rows[:, : A.shape[1]], rows[:, A.shape[1] :])
+
+    def _together(self, alphas: Tensor) -> Tensor:
+        """By the optimizer, in batches that share one matrix."""
         F, (R, K) = len(self.folds), alphas.shape
         A, b, weights = shared_rows(self.made.A, self.targets, self.folds.train, self.centre)
         inside = self.centre and A is self.made.A  # triangular factors are centred already
@@ -82,7 +131,7 @@ class FoldErrors:
             x = None
             for these in parts(K, block):
                 x = self._solutions(f, alphas[some, these], step, x)
-                errors[some, :, these] = self._errors(x, self.targets[:, some]).reshape(r, F, -1)
+                errors[some, :, these] = self._errors(x, self.targets[:, some], slice(None)).reshape(r, F, -1)
         return errors
 
     def _solutions(self, f: WeightedLeastSquares, alphas: Tensor, step: Tensor, last: Tensor | None) -> Tensor:
@@ -101,11 +150,10 @@ class FoldErrors:
         )
         return found.x
 
-    def _errors(self, x: Tensor, targets: Tensor) -> Tensor:
-        """(r F, k) from the solutions x (r F k, n)."""
-        F, r = len(self.folds), targets.shape[1]
-        train = self.folds.train / self.folds.train.sum(1, keepdim=True)
-        test = self.folds.test / self.folds.test.sum(1, keepdim=True)
+    def _errors(self, x: Tensor, targets: Tensor, folds: slice) -> Tensor:
+        """(r F, k) from the solutions x (r F k, n) for these folds."""
+        train, test = (rows[folds] / rows[folds].sum(1, keepdim=True) for rows in (self.folds.train, self.folds.test))
+        F, r = len(train), targets.shape[1]
         residual = targets.mT.reshape(r, 1, 1, -1) - self.made.map.forward(x).reshape(r, F, -1, len(targets))
         if self.centre:
             residual = residual - (train.unsqueeze(1) * residual).sum(3, keepdim=True)

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from sklearn.model_selection import check_cv
 
+from sureprox.base.defaults import MAX_ITER
 from sureprox.sklearn import linear
 from sureprox.sklearn.base import Certified, LinearPrediction, parameters
 from sureprox.sklearn.elastic_net import ElasticNet, check_precompute
@@ -86,8 +87,11 @@ class ElasticNetCV(LinearPrediction, Certified):
         solved = partial(
             fitted, optimizer=self.optimizer, tol=self.path_tol, max_iter=self.max_iter, engine=self.engine
         )
+        chains = self.path_tol if self.optimizer is None and self.max_iter >= MAX_ITER else None
         errors = [
-            FoldErrors(made, targets, folds, self.fit_intercept, ratio, self.positive, solved, self.engine).of(grid)
+            FoldErrors(made, targets, folds, self.fit_intercept, ratio, self.positive, solved, self.engine, chains).of(
+                grid
+            )
             for ratio, grid in zip(ratios, grids, strict=True)
         ]
         mse = array(torch.stack(errors, 1).mT)  # (targets, ratios, alphas, folds)

@@ -6,15 +6,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from sureprox.base.defaults import MAX_ITER
 from sureprox.base.errors import InputError
 from sureprox.base.types import Scalars, Vectors
 from sureprox.problems import LeastSquares, Problem, checks
 from sureprox.problems.operators import Difference
 from sureprox.problems.penalties import Box, GroupBall, Penalty
 from sureprox.solve.solution import Solution
-from sureprox.solve.solve import solve
+from sureprox.solve.solve import check_options, solve
 
-MAX_ITER = 10_000
 ROUNDS = 4  # solves of the dual problem, each to a smaller gap where the one before was not enough
 
 
@@ -54,6 +54,11 @@ def tv_denoise(
     dims = min(signal.ndim, 2) if dims is None else dims
     if dims not in (1, 2) or signal.ndim not in (dims, dims + 1):
         raise InputError(f"y has shape {tuple(signal.shape)}; pass (n,) or (B, n) with dims=1, (h, w) or (B, h, w)")
+    if 0 in signal.shape[-dims:]:
+        raise InputError(f"y has shape {tuple(signal.shape)}: it is empty; pass at least two points")
+    if "x0" in options:
+        raise InputError("tv_denoise solves the dual problem, which starts from zero; leave out x0")
+    check_options(None, max_iter, tol)
     size = tuple(signal.shape[-dims:])
     rows = signal.reshape(-1, *size).flatten(1)
     checks.require_finite("y", rows)

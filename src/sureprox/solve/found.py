@@ -33,6 +33,11 @@ class Found:
         for mine, values in ((self.objective, seen.objective), (self.gap, seen.gap), (self.kkt, seen.kkt)):
             mine.index_copy_(0, here, values[index])
 
+    def lower_than(self, x: Tensor, objective: Tensor, rows: Tensor) -> Tensor:
+        """x (R, n) of the instances `rows`, with the points found here where they are lower than `objective` (R,)."""
+        lower = self.objective[rows] < objective
+        return torch.where(lower.unsqueeze(1), self.x[rows], x.double()) if bool(lower.any()) else x
+
     def preferred(self, solution: Solution, unsolved: Tensor) -> Solution:
         """`solution` with these points where they are lower, if `unsolved` (B,).
 

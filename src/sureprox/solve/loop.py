@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from sureprox.base.operations import PLAIN, Operations
+from sureprox.guarantee.audited import AuditedState
 from sureprox.guarantee.certified import CertifiedState, credit
 from sureprox.guarantee.guaranteed import TRACKS, GuaranteedState, Track
 from sureprox.optimizers import Optimizer
@@ -141,19 +142,23 @@ class Run:
                 patience = 2 * state.k if patience else 0  # as long again
                 rows, state = rows[running], state.select(running)
                 problem, rule = problem.select(running), rule.select(running)
-            before, safe = state.x, isinstance(state, GuaranteedState)  # its point is never lost
+            safe = isinstance(state, GuaranteedState)  # its point is never lost
             start = state.clone() if self.optimizer.reuses_memory and not safe else state
             left = self._allowed() - state.k
-            for _ in range(min(check_every, left)):
-                before, state = state.x, self.optimizer.step(problem, state)
-            seen = rule.measure(state.x)
+            for _ in range(min(check_every, left) - 1):
+                state = self.optimizer.step(problem, state)
+            before = _shown(state).x
+            state = self.optimizer.step(problem, state)
+            seen = rule.measure(_shown(state).x)
             if check_every > 1 and problem.selectable and not safe:
                 self._retrace(rows, problem, rule, start, state.k, ~self.done[rows] & ~_finite(state.x, seen))
             running = ~taken(self.done, rows)
-            self._update(rows, problem, state, before, seen)
+            self._update(rows, problem, _shown(state), before, seen)
             del seen  # its gradient is as large as x
-            if not problem.has_duality_gap:
+            if self.polish is None and not rule.all_by_gap:
                 self._take_last(rows, state, rule, running)
+            if isinstance(state, AuditedState):
+                self._take_best(rows, state, rule, running)
             if self.polish is not None:
                 self._polish(self.polish, problem, rule, rows, state.k, running)
             self._record()
@@ -163,12 +168,18 @@ class Run:
                 return problem
 
     def _take_last(self, rows: Tensor, state: State, rule: StoppingRule, running: Tensor) -> None:
-        """Where only KKT residuals say what is solved, the last point of restarted FISTA may be the answer too.
+        """Where KKT residuals have a say in what is solved, the last point of restarted FISTA may be the answer too.
 
         A guaranteed method keeps the point with the lowest F, and values of F have half the digits of residuals.
         """
-        if isinstance(state, CertifiedState):
-            self.take(rows, state.tracks.x[:, -1].double(), rule, running, Track.RESTARTED)
+        if isinstance(state, GuaranteedState) and state.last is not None:
+            self.take(rows, state.last.double(), rule, running, Track.RESTARTED)
+
+    def _take_best(self, rows: Tensor, state: AuditedState, rule: StoppingRule, running: Tensor) -> None:
+        """What ends unsolved is the lower of the points measured and of the best one that the audits have seen."""
+        ended = running & taken(self.done & ~self.best.converged, rows)
+        for code in torch.unique(state.track[ended]).tolist():
+            self.take(rows, state.x.double(), rule, ended & (state.track == code), TRACKS[code])
 
     def _allowed(self) -> int:
         """Iterations until the first instance that still runs has to stop."""
@@ -190,21 +201,25 @@ class Run:
     def _update(self, rows: Tensor, problem: Problem, state: State, before: Tensor, seen: Measurement) -> None:
         """Take over what was measured at the point of `state` for the rows that still run."""
         running = ~taken(self.done, rows)
-        finite = _finite(state.x, seen)
+        finite, alone = _finite(state.x, seen), not isinstance(state, AuditedState)
         good = running & finite
+        if not alone:  # the point shown may be worse than those before, and the best one is never lost
+            good = good & (seen.converged | (seen.objective <= taken(self.best.objective, rows)))
         self.x = put(self.x, rows, good, state.x)
         self.best = self.best.put(rows, good, seen)
         self.iterations = put(self.iterations, rows, running, torch.full_like(rows, state.k))
         norms = torch.linalg.vector_norm((state.x - before).detach().double(), dim=1)
         self.step_norm = put(torch.zeros_like(self.step_norm), rows, good, norms)  # who stopped stands still
-        self.diverged = put(self.diverged, rows, running & ~finite, torch.ones_like(finite))
+        self.diverged = put(self.diverged, rows, running & ~finite & alone, torch.ones_like(finite))
         if isinstance(state, GuaranteedState):
-            for name in ("track", "pull_backs", "rejected", "weight", "step_size", "moved"):
-                setattr(self, name, put(getattr(self, name), rows, good, getattr(state, name)))
+            self.track = put(self.track, rows, good, state.track)
+            known = good if alone else running
+            for name in ("pull_backs", "rejected", "weight", "step_size", "moved"):
+                setattr(self, name, put(getattr(self, name), rows, known, getattr(state, name)))
             if isinstance(state, CertifiedState):
                 self.credit = put(self.credit, rows, good, credit(problem, state))
             if state.x.dtype == torch.float32:
-                self.stalled = put(self.stalled, rows, good & (state.idle >= STALLED), torch.ones_like(good))
+                self.stalled = put(self.stalled, rows, known & (state.idle >= STALLED), torch.ones_like(good))
         else:
             self.track = put(self.track, rows, good, torch.full_like(rows, TRACKS.index(Track.OPTIMIZER)))
         self.stalled = self.stalled & ~self.best.converged
@@ -224,11 +239,14 @@ class Run:
         tried = taken(rows, index)
         polish.charge(tried, cost)
         given = problem if polish.is_lasso else rule.problem
-        points = polished(given, taken(self.x, tried), taken(self.best.grad, tried), index, self.operations)
+        x = taken(self.x, tried)
+        if not polish.is_lasso and self.found is not None:  # Newton's method goes on where it got to
+            x = self.found.lower_than(x, taken(self.best.objective, tried), tried)
+        points = polished(given, x, taken(self.best.grad, tried), index, self.operations)
         g = self._take_polished(rows, rule, index, points)
         if bool((self.best.converged | self.diverged).all()):
             return
-        moved = (points != self.x[tried]).any(1)  # if not, it could not be computed, nor can it now
+        moved = (points != x).any(1)  # if not, it could not be computed, nor can it now
         failed = (moved & ~self.best.converged[tried]).nonzero()[:, 0]
         if len(failed):
             polish.charge(tried[failed], cost[failed])
@@ -272,7 +290,7 @@ class Run:
         more.step_size, more.track, more.found = usable_steps(step), track.clone(), found
         return more
 
-    def solution(self, engine: str) -> Solution:
+    def solution(self, engine: str, guarantee: str) -> Solution:
         codes = (~self.best.converged).long().masked_fill(self.diverged, 2)
         solution = Solution(
             x=self.x if self.exact is None else torch.where(self.refined.unsqueeze(1), self.exact, self.x.double()),
@@ -291,9 +309,14 @@ class Run:
             rejected=self.rejected,
             refined=self.refined,
             engine=engine,
+            guarantee=guarantee,
         )
         unsolved = ~self.best.converged & ~self.diverged
         return solution if self.found is None else self.found.preferred(solution, unsolved)
+
+
+def _shown(state: State) -> State:
+    return state.shown() if isinstance(state, GuaranteedState) else state
 
 
 def _finite(x: Tensor, seen: Measurement) -> Tensor:

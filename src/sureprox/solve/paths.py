@@ -6,12 +6,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from sureprox.base.defaults import TOL
 from sureprox.base.errors import InputError
 from sureprox.base.types import Scalars
 from sureprox.problems import Problem, checks
-from sureprox.problems.forms import Shape, largest_scale, scaled, shape_of, spread_over
+from sureprox.problems.forms import Shape, along, form_of, largest_scale, scaled, shape_of, spread_over
+from sureprox.solve.at_once import solved_at_once
+from sureprox.solve.plan import at_once
 from sureprox.solve.solution import Solution
-from sureprox.solve.solve import solve
+from sureprox.solve.solve import require_problem, solve
 
 FIRST = 8  # sizes of the penalty that are solved from zero; each round after it solves as many as are known by then
 
@@ -35,8 +38,10 @@ def path(problem: Problem, ratios: Any, **options: Any) -> Path:
     t_max is the smallest t for which x = 0 is a solution (for coordinates without a penalty: x = 0 in all others), so
     that for a LASSO problem t lam runs from lam_max down. All t of a round are one batch. The first round solves about
     eight ratios, evenly chosen, from zero; each of the others as many as are known by then, from the solution with the
-    nearest larger ratio. `options` are those of `solve`.
+    nearest larger ratio. `options` are those of `solve`. Least squares with a separable penalty on a CPU, for which no
+    option asks for iterations, is a chain instead, from the largest t down (`sureprox.support.working_set`).
     """
+    require_problem(problem)
     wanted = checks.numbers("ratios", ratios, torch.float64).reshape(-1).to(problem.device)
     if len(wanted) == 0 or not bool((torch.isfinite(wanted) & (wanted > 0)).all()):
         raise InputError("ratios must be finite numbers > 0, for example torch.logspace(0, -2, 50)")
@@ -47,12 +52,35 @@ def path(problem: Problem, ratios: Any, **options: Any) -> Path:
     most = largest_scale(problem, lambda free: solve(free, **options).x)
     order = wanted.argsort(descending=True)
     scales = most.double().unsqueeze(1) * wanted
+    quick = _chained(problem, scales, order, options)
+    if quick is not None:
+        return quick
     made = _Made(problem, scales)
     known: list[int] = []
     for places in _rounds(len(order)):
         made.solve([int(order[place]) for place in places], [int(order[place]) for place in known], wanted, options)
         known = sorted([*known, *places])
     return Path(scales, made.x, made.objective, made.gap, made.iterations, made.converged)
+
+
+def _chained(problem: Problem, scales: Tensor, order: Tensor, options: dict[str, Any]) -> Path | None:
+    """By working sets, each t from the solution of the t before it; None where that is not for the problem.
+
+    Nor is it where iterations are asked for, or something is left unsolved.
+    """
+    if not options.keys() <= {"tol", "floor", "engine"} or problem.requires_grad:
+        return None
+    operations = at_once(form_of(problem), options.get("engine", "auto"))
+    if operations.solved is None:
+        return None
+    B, K = scales.shape
+    chain = along(problem, scales[:, order])
+    first = solved_at_once(chain, operations, options.get("tol", TOL), options.get("floor"), chain=K)
+    if len(first.left):
+        return None
+    back, found = order.argsort(), first.solution
+    names = ("x", "objective", "gap", "iterations", "converged")
+    return Path(scales, *(getattr(found, name).unflatten(0, (B, K))[:, back] for name in names))
 
 
 def _rounds(count: int) -> list[list[int]]:

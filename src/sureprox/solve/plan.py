@@ -18,21 +18,23 @@ import torch
 from sureprox.base.errors import InputError
 from sureprox.base.operations import PLAIN, Operations
 from sureprox.base.types import Scalars, Vectors
-from sureprox.guarantee import Certified, CertifiedCheap
+from sureprox.guarantee import Audited, Certified, CertifiedCheap
 from sureprox.kernels import on_cpu, on_gpu
 from sureprox.kernels.runtime import cuda
 from sureprox.kernels.runtime.compiled import compiler_available
-from sureprox.kernels.runtime.library import build_later, library, native_status
+from sureprox.kernels.runtime.library import build_later, library, native_status, tell_why_not
 from sureprox.kernels.runtime.native import suits
 from sureprox.kernels.runtime.replay import Accelerated
 from sureprox.optimizers import FISTA, LearnedOptimizer, Optimizer
 from sureprox.optimizers.base import S, stepped
 from sureprox.problems import Problem
 from sureprox.problems.checks import trusted
-from sureprox.problems.forms import PLAINLY_DENSE, Form, Shape, form_of, has_dense
+from sureprox.problems.forms import PLAINLY_DENSE, Form, Loss, Shape, form_of, has_dense
 
 MOST_IDLE = 16  # recorded or compiled steps that are kept for the next solve
 MOST_PLANS = 64
+GUARANTEES: dict[bool | str, type[Any]] = {True: Certified, "audit": Audited, "cheap": CertifiedCheap}
+ONE_AT_A_TIME = ("audit", "cheap")  # values of `certify` with one method for each instance at a time
 
 
 class Engine(StrEnum):
@@ -49,7 +51,7 @@ class Plan:
     engine: Engine
     form: Form
     optimizer: Optimizer[Any]  # as it was given
-    certify: bool | str
+    certify: bool | str  # True, "audit", "cheap" or False
     operations: Operations = PLAIN
     replayed: bool = False  # on a GPU: steps are recorded
 
@@ -71,6 +73,11 @@ class Plan:
         weights = self.optimizer.parameters() if isinstance(self.optimizer, LearnedOptimizer) else ()
         changes = tuple((weight.data_ptr(), weight._version) for weight in weights)
         return self.engine, self.form, self.certify, Identity(self.optimizer), changes
+
+    @property
+    def guarantee(self) -> str:
+        """The name of what stands beside the optimizer."""
+        return self.certify if isinstance(self.certify, str) else "tracks" if self.certify else "none"
 
     def guaranteed(self) -> Optimizer[Any]:
         """The optimizer with its guarantee, if one is asked for."""
@@ -203,18 +210,22 @@ def plan(
     """
     chosen = chosen_engine(engine)
     check_certify(certify)
-    if type(optimizer) is Certified or type(optimizer) is CertifiedCheap:
-        certify, optimizer = True if type(optimizer) is Certified else "cheap", optimizer.optimizer
-    elif certify == "cheap" and type(optimizer) is FISTA:  # which is a track itself
-        certify = True
+    form = form_of(problem)
+    if type(optimizer) in GUARANTEES.values():
+        certify = next(name for name, scheme in GUARANTEES.items() if type(optimizer) is scheme)
+        optimizer = optimizer.optimizer  # type: ignore[attr-defined]
+    elif certify == "auto":
+        certify = True if chosen is Engine.COMPILED or shares_reads(form) else "audit"
+    if isinstance(optimizer, FISTA) and type(optimizer) is FISTA and certify in ONE_AT_A_TIME:
+        certify = certify if certify == "audit" and optimizer.restart else True  # which is a track itself
     optimizer.require_suits(problem)
-    if chosen is Engine.COMPILED and certify == "cheap":
-        raise InputError("engine is 'compiled' and certify 'cheap', which decides step by step; pass certify=True")
+    if chosen is Engine.COMPILED and certify in ONE_AT_A_TIME:
+        raise InputError(f"engine is 'compiled' and certify {certify!r}, which decides step by step; pass certify=True")
     if differentiable and chosen not in (Engine.AUTO, Engine.PLAIN):
         raise InputError(f"engine is {chosen.value!r}, whose steps carry no gradients; pass differentiable=False")
     if chosen is Engine.COMPILED and not has_dense(problem):
         raise InputError("engine is 'compiled', which needs a dense A, and A is an operator; pass engine='auto'")
-    simple = Plan(Engine.PLAIN, form_of(problem), optimizer, certify)
+    simple = Plan(Engine.PLAIN, form, optimizer, certify)
     if differentiable or chosen is Engine.PLAIN:
         return simple
     key = simple.key, chosen
@@ -241,11 +252,22 @@ def _on_cpu(simple: Plan, chosen: Engine, wait: bool) -> Plan:
     if library(build=wait) is None:
         if chosen is Engine.KERNELS:
             raise InputError(f"engine is 'kernels', but there are none: {native_status()}")
+        tell_why_not()
         if not wait:
             build_later()
         return simple
     found = on_cpu.operations(simple.form, simple.optimizer)
     return simple if found == PLAIN else replace(simple, engine=Engine.KERNELS, operations=found)
+
+
+def at_once(form: Form, engine: str) -> Operations:
+    """What solves problems of this form without an optimizer; nothing where that does not pay, or has no kernels."""
+    chosen = chosen_engine(engine)
+    found = on_cpu.at_once(form) if chosen in (Engine.AUTO, Engine.KERNELS) else PLAIN
+    if found is PLAIN or library(build=chosen is Engine.KERNELS) is not None:
+        return found
+    build_later()
+    return PLAIN
 
 
 def _on_gpu(simple: Plan, chosen: Engine, wait: bool) -> Plan:
@@ -270,7 +292,7 @@ def can_be_recorded(given: Plan) -> bool:
     """Whether all steps are the same operations: of classes that say so themselves, on parts of this package."""
     own = given.form.loss not in PLAINLY_DENSE or given.form.penalty in (Shape.OWN, Shape.GROUPS)
     says_so = vars(type(given.optimizer)).get("same_every_step", False)
-    return bool(says_so) and not own and given.certify != "cheap"
+    return bool(says_so) and not own and given.certify not in ONE_AT_A_TIME
 
 
 def chosen_engine(engine: str) -> Engine:
@@ -284,12 +306,20 @@ def chosen_engine(engine: str) -> Engine:
 
 
 def check_certify(certify: Any) -> None:
-    if not isinstance(certify, bool) and not (isinstance(certify, str) and certify == "cheap"):
-        raise InputError(f"certify is {certify!r}; pass True, 'cheap' or False")
+    if not isinstance(certify, bool) and not (isinstance(certify, str) and certify in ("auto", *ONE_AT_A_TIME)):
+        raise InputError(f"certify is {certify!r}; pass 'auto', True, 'audit', 'cheap' or False")
+
+
+def shares_reads(form: Form) -> bool:
+    """Whether three tracks are about as quick as one: kernels let them share each read of A (`audit_cost.py`)."""
+    if form.device.type != "cuda":
+        return form.lasso and not form.shifted
+    return form.loss not in (Loss.OWN, Loss.SOFTMAX) and form.penalty not in (Shape.OWN, Shape.GROUPS)
 
 
 def wrapped(optimizer: Optimizer[Any], certify: bool | str, operations: Operations) -> Optimizer[Any]:
     """The optimizer with the guarantee that `certify` asks for."""
     if certify is False:
         return optimizer
-    return Certified(optimizer, operations) if certify is True else CertifiedCheap(optimizer, operations)
+    made: Optimizer[Any] = GUARANTEES[certify](optimizer, operations)
+    return made

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from sureprox.base.errors import InputError, SureproxError
+from sureprox.base.errors import SureproxError
+from sureprox.base.words import require_whole
 from sureprox.optimizers import FISTA
 from sureprox.problems import Problem
 from sureprox.problems.smooth import LinearModel
@@ -37,8 +38,7 @@ def reference(problem: Problem, tol: float = 1e-12, rounds: int = 60, sweep: int
     """
     require_problem(problem)
     check_options(None, sweep, tol)
-    if isinstance(rounds, bool) or not isinstance(rounds, int) or rounds < 1:
-        raise InputError(f"rounds is {rounds!r}; it must be a whole number >= 1")
+    require_whole("rounds", rounds, 1)
     exact = problem.to(dtype=torch.float64)
     x = exact.start()
     require_shapes(exact, x)

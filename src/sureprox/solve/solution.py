@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -11,8 +12,10 @@ from torch import Tensor
 from sureprox.base.errors import InputError
 from sureprox.guarantee.guaranteed import Track
 from sureprox.problems.checks import numbers
+from sureprox.solve.described import described
 from sureprox.support.screening import Screening
 
+V = TypeVar("V", Tensor, npt.NDArray[Any])
 RECORDS = ("objective", "gap", "kkt", "step_norm")
 
 
@@ -49,7 +52,10 @@ class Solution:
 
     What is not converged is the lowest point seen, whoever found it; its gap is the smallest that was proved for it.
 
-    `engine`: what took the steps, "plain", "kernels" or "compiled".
+    `engine`: what took the steps, "plain", "kernels" or "compiled". `guarantee`: what stood beside the optimizer,
+    "tracks", "audit", "cheap" or "none".
+
+    `grid`: (B,), or (R, K) for R responses and K values of lam; `unflatten` gives what is (B, ...) these axes.
 
     `screening`: what `inactive` and `support_certified` are computed from, when one of them is first read. It holds the
     problem until then; without it nothing is proved.
@@ -70,7 +76,19 @@ class Solution:
     rejected: Tensor
     refined: Tensor
     engine: str = "plain"
+    guarantee: str = "none"
+    grid: tuple[int, ...] = ()
     screening: Screening | None = field(default=None, repr=False, compare=False)
+
+    def __repr__(self) -> str:
+        return described(self)
+
+    def unflatten(self, values: V) -> V:
+        """`values` (B, ...), such as `x` or `status`, on the axes of `grid`: (R, K, ...)."""
+        if len(values) != len(self.status):
+            raise InputError(f"values has length {len(values)}; pass what has an entry for each of {len(self.status)}")
+        shape = (*(self.grid or (len(values),)), *values.shape[1:])
+        return values.reshape(shape)
 
     @property
     def inactive(self) -> Tensor:

@@ -10,19 +10,22 @@ from typing import Any
 import numpy as np
 import torch
 
+from sureprox.base.defaults import MAX_ITER, TOL
 from sureprox.base.errors import InputError
+from sureprox.base.names import PRETRAINED
 from sureprox.guarantee import Track
 from sureprox.kernels.runtime.sharing import few_threads
-from sureprox.optimizers import FISTA, LearnedOptimizer, Optimizer, load
+from sureprox.optimizers import FISTA, ISTA, LearnedOptimizer, Optimizer, Sure, load
 from sureprox.optimizers.base import S, State
-from sureprox.optimizers.weights import PRETRAINED, locate, stamp
+from sureprox.optimizers.weights import locate, stamp
 from sureprox.problems import Problem
 from sureprox.problems.checks import trusted
 from sureprox.problems.forms import Loss, Shape, form_of
 from sureprox.problems.trial import require_shapes
+from sureprox.solve.at_once import solved_at_once
 from sureprox.solve.implicit import differentiated
 from sureprox.solve.loop import Run
-from sureprox.solve.plan import plan
+from sureprox.solve.plan import at_once, plan
 from sureprox.solve.solution import RECORDS, Progress, Solution, Status
 from sureprox.solve.stopping import StoppingRule, judged_by_gap
 from sureprox.support.newton import Polish, can_polish
@@ -31,8 +34,9 @@ from sureprox.support.screening import Screening
 
 __all__ = ["Progress", "Solution", "Status", "default_optimizer", "iterate", "prepare", "solve"]
 
-MAX_ITER = 1000
 LARGEST = 2**63 - 1  # iterations that can be counted
+CLASSICAL: dict[str | None, Optimizer[Any]] = {"fista-restart": FISTA(restart=True), "fista": FISTA(), "ista": ISTA()}
+SURE = "sure"
 LOADED = 64  # optimizers by name or path that are kept in memory
 
 
@@ -62,7 +66,7 @@ def _loaded(stem: Path, stamp: tuple[int, ...], device: torch.device) -> Optimiz
 
 
 def prepare(
-    problem: Problem, optimizer: Optimizer[Any] | str | None = None, certify: bool | str = True, engine: str = "auto"
+    problem: Problem, optimizer: Optimizer[Any] | str | None = None, certify: bool | str = "auto", engine: str = "auto"
 ) -> str:
     """Build the kernels that `solve` takes for problems like this one, and wait for them; says which engine that is."""
     require_problem(problem)
@@ -71,9 +75,23 @@ def prepare(
 
 
 def _chosen(problem: Problem, optimizer: Optimizer[Any] | str | None) -> Optimizer[Any]:
-    if optimizer is None:
-        return default_optimizer(problem)
-    return _kept(locate(optimizer), problem.device) if isinstance(optimizer, str) else optimizer
+    return optimizer if isinstance(optimizer, Optimizer) else named(optimizer, problem)
+
+
+def named(name: str | None, problem: Problem) -> Optimizer[Any]:
+    """ista, fista, fista-restart; sure, with its weights for such problems; a pretrained one, or a model at a path."""
+    if name in CLASSICAL:
+        return CLASSICAL[name]
+    default = default_optimizer(problem)
+    if name is None or (name == SURE and isinstance(default, Sure)):
+        return default
+    return _kept(locate(name), problem.device)
+
+
+def require_known(name: str) -> None:
+    """Refuse a name that no problem could be solved by."""
+    if name not in CLASSICAL and name != SURE:
+        load(name)
 
 
 def iterate(problem: Problem, optimizer: Optimizer[S], state: S, steps: int, *, engine: str = "auto") -> Iterator[S]:
@@ -98,8 +116,8 @@ def solve(
     optimizer: Optimizer[Any] | str | None = None,
     x0: Any = None,
     max_iter: int = MAX_ITER,
-    tol: float = 1e-6,
-    certify: bool | str = True,
+    tol: float = TOL,
+    certify: bool | str = "auto",
     record: tuple[str, ...] = (),
     *,
     generator: torch.Generator | None = None,
@@ -158,6 +176,16 @@ def solve(
     check_switches(differentiable=differentiable, polish=polish, compile=compile)
     free = optimizer is None and certify and not record and max_iter >= MAX_ITER
     free = free and all(given is None for given in (x0, callback, step_size, generator))
+    if free and polish is not False and not differentiable and not (torch.is_grad_enabled() and problem.requires_grad):
+        operations = at_once(form_of(problem), engine)
+        if operations.solved is not None:
+            first = solved_at_once(problem, operations, tol, floor)
+            if not len(first.left):
+                return first.solution
+            options: dict[str, Any] = {"max_iter": max_iter, "tol": tol, "certify": certify, "check_every": check_every}
+            options |= {"floor": floor, "engine": engine, "polish": polish, "differentiable": differentiable}
+            begin = first.solution.x[first.left].to(problem.dtype)
+            return first.finished(solve(problem.select(first.left), None, begin, **options))
     optimizer = _chosen(problem, optimizer)
     given, start = x0 is not None, problem.start(x0)
     require_shapes(problem, start)
@@ -176,7 +204,7 @@ def solve(
         rule = StoppingRule(problem, start if given else None, tol, floor, chosen.operations, by_gap)
         wanted = certify is not False if polish is None else polish
         ends = wanted and not record and not differentiable and can_polish(chosen.form)
-        points = 3 if certify is True else 1  # in an iteration, two products with A for each
+        points = 3 if chosen.certify is True else 1  # in an iteration, two products with A for each
         polishing = Polish(problem, 2 * points) if ends else None
         run = Run(
             problem, stepping, start, rule.start, int(max_iter), rule, tuple(record), polishing, chosen.operations
@@ -186,16 +214,16 @@ def solve(
             everyone = torch.arange(problem.batch)
             run.take(everyone, followed_path(problem), rule, ~run.done, Track.PATH)
         run.finish(generator, step_size, every, callback, state)
-    solution = run.solution(chosen.engine)
+    solution = run.solution(chosen.engine, chosen.guarantee)
     if bool(run.stalled.any()):
         finer = plan(rule.problem, optimizer, certify, engine, differentiable)
         threads = few_threads(finer.form, rule.problem.batch, finer.operations, optimizer)
         with torch.set_grad_enabled(differentiable), threads, finer.stepping() as stepping:
             more = run.in_float64(stepping, finer.operations)
             more.finish(generator, more.step_size, every, callback)
-        solution = solution.finished_by(more.solution(finer.engine), run.stalled)
+        solution = solution.finished_by(more.solution(finer.engine, finer.guarantee), run.stalled)
     by_data = differentiable and (problem.requires_grad or start.requires_grad)
-    solution = replace(solution, screening=Screening(problem, solution.x, solution.gap))
+    solution = replace(solution, screening=Screening(problem, solution.x, solution.gap), grid=problem.grid)
     return differentiated(solution, rule, start) if by_data else solution
 
 

@@ -9,8 +9,10 @@ import torch
 from torch import Tensor
 
 from sureprox.base.operations import PLAIN, Operations
+from sureprox.base.types import Scalars, Vectors
 from sureprox.problems import Problem
 from sureprox.problems.batch import taken
+from sureprox.problems.forms import value_at_zero
 from sureprox.problems.free import free_gap, has_free_gap
 from sureprox.problems.own_penalty import require_separable
 from sureprox.problems.penalty import HasLooseCoordinates, HasPenaltyDual, Penalty
@@ -107,8 +109,6 @@ class StoppingRule:
     (If the gradient at the origin is zero, gradient and F at the start stand in for those at the origin. In
     v_j <= tol |grad_j f(0)|, 64 roundings of the largest gradient count as zero.) An instance whose F is so small that
     squares underflow converges only by kkt = 0, one whose F is not finite never.
-
-    `start`: what is known about x0, zero if it is not given.
     """
 
     def __init__(
@@ -127,23 +127,42 @@ class StoppingRule:
         r, shape = problem.r.to(dtype=torch.float64), (problem.batch, problem.n)
         zero = torch.zeros(shape, dtype=torch.float64, device=problem.device)
         require_separable(r, zero)
-        origin = zero if problem.shift is None else -problem.shift.double()
-        at_origin = self._certificate(origin)
-        start, at_start = origin, at_origin
-        if x0 is not None or problem.shift is not None:
-            start = zero if x0 is None else x0.detach().double()
-            at_start = self._certificate(start)
         self.by_gap, self.all_by_gap = by_gap or judged_by_gap(problem)
         self.free_gap = False
+        scale = None
+        if operations.solved is not None and self.all_by_gap and x0 is None:
+            scale = value_at_zero(problem)
+        if scale is None:
+            scale = self._looked(x0, zero)
+        self.floor = (tol if floor is None else floor) * torch.where(torch.isfinite(scale), scale, 0.0)
+
+    def _looked(self, x0: Tensor | None, zero: Vectors) -> Scalars:
+        """F at the origin, from what is known there and at the start."""
+        shift = self.given.shift
+        origin = zero if shift is None else -shift.double()
+        at_origin = self._certificate(origin)
+        start, at_start = origin, at_origin
+        if x0 is not None or shift is not None:
+            start = zero if x0 is None else x0.detach().double()
+            at_start = self._certificate(start)
         scale = at_origin.objective.abs()
         if not self.all_by_gap:  # else it is not needed, and as large as x
             steep = at_origin.grad.abs().amax(1, keepdim=True) > 0
             self.gradient = torch.where(steep, at_origin.grad, at_start.grad).abs()
             self.free_gap = has_free_gap(self.problem)
-            self.slope = torch.where(torch.isfinite(scale).unsqueeze(1), r.least_slope(zero), 0.0)
+            slopes = self.given.r.to(dtype=torch.float64).least_slope(zero)
+            self.slope = torch.where(torch.isfinite(scale).unsqueeze(1), slopes, 0.0)
             scale = torch.where(self.by_gap | steep.squeeze(1), scale, at_start.objective.abs())
-        self.floor = (tol if floor is None else floor) * torch.where(torch.isfinite(scale), scale, 0.0)
-        self.start = self._judged(start, at_start)
+        self._start = start, at_start
+        return scale
+
+    @cached_property
+    def start(self) -> Measurement:
+        """What is known about x0, zero if it is not given."""
+        if "_start" not in vars(self):
+            return self.measure(torch.zeros(self.given.batch, self.given.n, dtype=torch.float64))
+        x, seen = vars(self).pop("_start")
+        return self._judged(x, seen)
 
     @cached_property
     def problem(self) -> Problem:

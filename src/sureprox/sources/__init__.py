@@ -11,6 +11,7 @@ from sureprox.sources.form_families import (
     PoissonFamily,
     SparseFamily,
 )
+from sureprox.sources.form_mixtures import GeneralMixture
 from sureprox.sources.mixtures import LassoMixture, LogisticMixture, SeparableMixture
 from sureprox.sources.real import RealData, ionosphere, patches, spambase
 
@@ -19,6 +20,7 @@ __all__ = [
     "DeconvolutionFamily",
     "ElasticNetFamily",
     "Family",
+    "GeneralMixture",
     "GroupFamily",
     "HuberFamily",
     "LassoFamily",

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from sureprox.base.errors import InputError
 from sureprox.base.types import Rows, Scalars, Vectors
+from sureprox.base.words import require_whole
 from sureprox.problems import checks
 from sureprox.sources.omp import NEGLIGIBLE, omp
 
@@ -62,8 +63,7 @@ def _checked(signals: Any, atoms: int, nonzeros: int, iterations: int, generator
         raise InputError(f"signals has shape {tuple(Y.shape)}; pass one signal per row, (N, m) with N, m >= 1")
     checks.require_finite("signals", Y)
     for name, value, low in (("atoms", atoms, 1), ("nonzeros", nonzeros, 1), ("iterations", iterations, 0)):
-        if isinstance(value, bool) or not isinstance(value, int) or value < low:
-            raise InputError(f"{name} is {value!r}; pass a whole number >= {low}")
+        require_whole(name, value, low)
     most = min(atoms, Y.shape[1])
     if nonzeros > most:
         raise InputError(f"nonzeros is {nonzeros}; {atoms} atoms of length {Y.shape[1]} allow at most {most}")

@@ -39,7 +39,7 @@ def _photographs() -> list[Any]:
     except ImportError as error:  # Pillow, which decodes them, is asked for in the same way
         raise DataError(
             f"the patches need the photographs inside scikit-learn, and Pillow to decode them ({error.name or error}"
-            " is missing); run: pip install 'sureprox[sklearn,plots]'"
+            " is missing); run: pip install scikit-learn pillow"
         ) from None
 
 

@@ -14,14 +14,16 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from sureprox.base.types import Vectors
+from sureprox.base.types import Scalars, Vectors
 from sureprox.problems import Problem
 from sureprox.problems.forms import Loss, Pieces, form_of, pieces_of
 from sureprox.problems.smooth import LinearModel
 
 ROUNDS = 8  # faces that are tried one after the other
-STEPS = 4  # models, one after the other, for a loss that is not quadratic
+STEPS = 12  # models, one after the other, for a loss that is not quadratic
 LENGTHS = 8  # powers of 1/2 of a step, of which the one with the lowest F is taken
+SOFTEST, HARDEST = 1e-6, 1e3  # damping of a model: the first, and the last that is tried
+HARDER, SOFTER = 30.0, 10.0  # how it grows after a step in vain, and falls after another one
 SLACK = 1e-9  # relative to l1: by which a slope must leave the subdifferential
 ROUNDING = 1e-12  # relative to the largest slope, where there is no l1
 FLAT = 4e-15  # relative: differences of F that are rounding
@@ -34,23 +36,32 @@ def newton_points(problem: Problem, x: Vectors) -> Vectors:
     """(B, n) points with F no higher than at x but for rounding, all in float64: a few Newton steps from x on the face.
 
     Squares are their own model, so that one step is exact once the face is right; for other losses each step is cut to
-    the length, among 1, 1/2, 1/4, ..., that lowers F most. An instance whose system cannot be solved stays where it is.
+    the length, among 1, 1/2, 1/4, ..., that lowers F most. Where none does, as where H is flat in some direction or
+    knows nothing of rows that are about to bend, damping times its diagonal is added to it (Levenberg and Marquardt).
+    An instance whose system cannot be solved stays where it is.
     """
     f = problem.f
     assert isinstance(f, LinearModel)
     y = problem.centred(x)
-    quadratic = form_of(problem).loss in (Loss.SQUARES, Loss.WEIGHTED_SQUARES)
-    for _ in range(1 if quadratic else STEPS):
-        there = _model_minima(problem, y)
-        new = there if quadratic else _searched(problem, y, there)
-        if torch.equal(new, y):
-            break
+    damping = torch.zeros_like(y[:, 0])
+    live = torch.ones_like(damping, dtype=torch.bool)
+    if form_of(problem).loss in (Loss.SQUARES, Loss.WEIGHTED_SQUARES):
+        return problem.uncentred(_model_minima(problem, y, damping, live))
+    for _ in range(STEPS):
+        new, fallen = _searched(problem, y, _model_minima(problem, y, damping, live))
+        still = (new == y).all(1)
+        damping = torch.where(still, (damping * HARDER).clamp(min=SOFTEST), damping / SOFTER)
+        live = live & torch.where(still, damping <= HARDEST, fallen)
         y = new
+        if not bool(live.any()):
+            break
     return problem.uncentred(y)
 
 
-def _searched(problem: Problem, y: Vectors, there: Vectors) -> Vectors:
-    """The point of the segment from y to `there` with the lowest F of those tried; y where none is lower.
+def _searched(problem: Problem, y: Vectors, there: Vectors) -> tuple[Vectors, Tensor]:
+    """The point of the segment from y to `there` with the lowest F of those tried, y where none is lower.
+
+    And whether F has fallen by more than rounding (B,).
 
     `there` itself is taken if F tells no difference: near the solution x has more digits than F can judge.
     """
@@ -58,17 +69,19 @@ def _searched(problem: Problem, y: Vectors, there: Vectors) -> Vectors:
     assert isinstance(f, LinearModel)
     z, move = f.inner(y), there - y
     turn = f.inner(there) - z
-    best, value = y, f.value_at(z) + r.value(y)
+    first = f.value_at(z) + r.value(y)
+    best, value = y, first
     for k in range(LENGTHS):
         t = 0.5**k
         point = there if k == 0 else y + t * move
         new = f.value_at(z + t * turn) + r.value(point)
         lower = new <= value + FLAT * value.abs() if k == 0 else new < value
         best, value = torch.where(lower.unsqueeze(1), point, best), torch.where(lower, new, value)
-    return best
+    return best, value < first - FLAT * first.abs()
 
 
-def _model_minima(problem: Problem, y: Vectors) -> Vectors:
+def _model_minima(problem: Problem, y: Vectors, damping: Scalars, live: Tensor) -> Vectors:
+    """The minima of the models with `damping` times the diagonal of H added to it, of the instances `live` (B,)."""
     f, pieces = problem.f, pieces_of(problem)
     assert isinstance(f, LinearModel)
     slope = f.grad(y)
@@ -76,13 +89,13 @@ def _model_minima(problem: Problem, y: Vectors) -> Vectors:
     inside = low == high
     size = inside.sum(1)
     limit = problem.n if bool((pieces.l2 > 0).all()) else f.m
-    width = torch.where(size <= limit, _width(size, problem.n), 0)
+    width = torch.where(live & (size <= limit), _width(size, problem.n), 0)
     beyond = torch.where(inside, torch.inf, torch.maximum(low + slope, -slope - high))
     ranked = beyond.nan_to_num(nan=-torch.inf).sort(dim=1, descending=True, stable=True).indices
     found = y.clone()
     for part, widest in _parts(width, f.m):
         chosen = ranked[part, :widest]
-        face = _face(problem, y, slope + pieces.l2 * y, inside, pieces, part, chosen)
+        face = _face(problem, y, slope + pieces.l2 * y, inside, pieces, part, chosen, damping)
         point = face.minimum()
         good = torch.isfinite(point).all(1, keepdim=True)
         found[part] = torch.where(good, found[part].scatter(1, chosen, point), found[part])
@@ -114,6 +127,7 @@ def _face(
     pieces: Pieces,
     part: Tensor,
     chosen: Tensor,
+    damping: Scalars,
 ) -> "Face":
     """What is known about the candidates `chosen` (R, k) of the instances `part`."""
     f = problem.f.select(part)
@@ -125,8 +139,9 @@ def _face(
     root = f.hessian_root(y[part], f.map.columns(chosen))
     H = root.mT @ root
     l1, l2, low, high, x = (picked(value) for value in (pieces.l1, pieces.l2, pieces.low, pieces.high, y))
-    top = H.diagonal(dim1=1, dim2=2).amax(1, keepdim=True)
-    H.diagonal(dim1=1, dim2=2).add_(l2 + RIDGE * top)
+    diagonal = H.diagonal(dim1=1, dim2=2)
+    top = diagonal.amax(1, keepdim=True)
+    diagonal.add_(l2 + RIDGE * top + damping[part].unsqueeze(1) * diagonal)
     kink = l1 > 0
     return Face(
         H=H,

@@ -26,8 +26,7 @@ def is_lasso(form: Form) -> bool:
 
 def can_polish(form: Form) -> bool:
     """Whether `polished` applies: a loss and a separable penalty of this package, with a dense A, on any device."""
-    separable = form.penalty in (Shape.L1, Shape.WEIGHTED_L1, Shape.ZERO, Shape.SEPARABLE)
-    return form.loss is not Loss.OWN and form.m > 0 and separable
+    return form.loss is not Loss.OWN and form.m > 0 and form.separable
 
 
 @torch.no_grad()

@@ -12,6 +12,7 @@ from sureprox.base.files import locked
 from sureprox.base.machine import memory_of
 from sureprox.optimizers import AdaLISTA, LearnedOptimizer, Sure
 from sureprox.sources import Family, LogisticFamily
+from sureprox.training.backends import check_backend
 from sureprox.training.config import FAMILIES, Config, LayerwiseConfig, Recipe, TrainingConfig
 from sureprox.training.events import Listener
 from sureprox.training.layerwise import LayerwiseRun
@@ -19,7 +20,7 @@ from sureprox.training.run import TrainingResult, TrainingRun
 from sureprox.training.stream_config import StreamConfig
 from sureprox.training.streamed import StreamedRun
 from sureprox.training.team import join, launched
-from sureprox.training.unrolled import BACKENDS, UnrolledRun
+from sureprox.training.unrolled import UnrolledRun
 
 
 def train(
@@ -59,8 +60,7 @@ def train(
         raise ConfigError(f"family is {family!r}; choose one of {', '.join(sorted(FAMILIES))}, or pass a Family")
     problems: Family = FAMILIES[family]() if isinstance(family, str) else family
     check_fit(optimizer, problems, config)
-    if backend not in BACKENDS:
-        raise ConfigError(f"backend is {backend!r}; choose one of {', '.join(BACKENDS)}")
+    check_backend(backend)
     if tensorboard and out is None:
         raise ConfigError("tensorboard needs an output directory; pass out=...")
     place = _device(device)

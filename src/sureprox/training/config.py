@@ -7,16 +7,25 @@ from enum import StrEnum
 from typing import Any
 
 from sureprox.base.errors import ConfigError, SureproxError
+from sureprox.base.words import suggested
 from sureprox.optimizers import InitialState, LearnedOptimizer
 from sureprox.optimizers.kinds import KINDS, build
-from sureprox.sources import Family, LassoFamily, LassoMixture, LogisticFamily, LogisticMixture, SeparableMixture
+from sureprox.sources import (
+    Family,
+    GeneralMixture,
+    LassoFamily,
+    LassoMixture,
+    LogisticFamily,
+    LogisticMixture,
+    SeparableMixture,
+)
 from sureprox.sources.form_families import FORM_FAMILIES
-from sureprox.training.config_checks import at_least, check_common, check_types, suggest
-from sureprox.training.stream_config import STREAMS, StreamConfig
+from sureprox.training.config_checks import at_least, check_common, check_types
+from sureprox.training.stream_config import ARGUMENTS, STREAMS, StreamConfig
 
+MIXTURES = (LassoMixture, LogisticMixture, SeparableMixture, GeneralMixture)
 FAMILIES: dict[str, type[Any]] = {
-    family.name: family
-    for family in (LassoFamily, LogisticFamily, LassoMixture, LogisticMixture, SeparableMixture, *FORM_FAMILIES)
+    family.name: family for family in (LassoFamily, LogisticFamily, *MIXTURES, *FORM_FAMILIES)
 }
 
 LARGEST_CARD = 25_000_000  # entries of a matrix: a card is somebody else's, and its problems are drawn in dozens
@@ -182,16 +191,16 @@ def preset(name: str, optimizer: str | None = None, /, **arguments: Any) -> Reci
     draw, and logistic problems use the learning rate 0.003 and the softplus activations.
     """
     if name not in preset_names():
-        raise ConfigError(f"preset is {name!r}; {suggest(name, preset_names())}")
+        raise ConfigError(f"preset is {name!r}; {suggested(name, preset_names())}")
     if optimizer is None:
         optimizer = "sure" if name in STREAMS else "go-math-l2o"
     if optimizer not in list(KINDS):
-        raise ConfigError(f"optimizer is {optimizer!r}; {suggest(optimizer, sorted(KINDS))}")
+        raise ConfigError(f"optimizer is {optimizer!r}; {suggested(optimizer, sorted(KINDS))}")
     check_keys("arguments", arguments, list(inspect.signature(KINDS[optimizer]).parameters))
     if (name in STREAMS) != (optimizer == "sure"):
         raise ConfigError(f"preset {name!r} is not for {optimizer}; sure is trained by one of {', '.join(STREAMS)}")
     if name in STREAMS:
-        return Recipe(optimizer, arguments, *STREAMS[name])
+        return Recipe(optimizer, ARGUMENTS.get(name, {}) | arguments, *STREAMS[name])
     clip = 1.0 if optimizer == "go-math-l2o" else 0.0
     family: Any
     config: TrainingConfig
@@ -240,7 +249,7 @@ def described_family(table: Mapping[str, Any], default: Any) -> Any:
     numbers = {key: value for key, value in table.items() if key != "name"}
     name = table.get("name", default.name)
     if name not in list(FAMILIES):
-        raise ConfigError(f"family is {name!r}; {suggest(name, sorted(FAMILIES))}")
+        raise ConfigError(f"family is {name!r}; {suggested(name, sorted(FAMILIES))}")
     known = {f.name: f.type for f in fields(FAMILIES[name])}
     check_keys("family", numbers, list(known))
     for key, value in numbers.items():
@@ -256,4 +265,4 @@ def described_family(table: Mapping[str, Any], default: Any) -> Any:
 def check_keys(where: str, table: Mapping[str, Any], known: list[str]) -> None:
     for key in table:
         if key not in known:
-            raise ConfigError(f"unknown {where} key {key!r}; {suggest(key, known)}")
+            raise ConfigError(f"unknown {where} key {key!r}; {suggested(key, known)}")

@@ -1,6 +1,5 @@
-"""Checks that all training configs share: types, ranges, and suggestions for misspelt words."""
+"""Checks that all training configs share: types and ranges."""
 
-import difflib
 from enum import StrEnum
 from typing import Any, get_type_hints
 
@@ -38,8 +37,3 @@ def check_common(config: Any) -> None:
         raise ConfigError(f"clip is {config.clip}; it must be >= 0, and 0 means no limit")
     if config.dtype not in ("float32", "float64"):
         raise ConfigError(f"dtype is {config.dtype!r}; choose 'float32' or 'float64'")
-
-
-def suggest(word: Any, known: list[str]) -> str:
-    close = difflib.get_close_matches(str(word)[:100], known, n=1)  # its time grows with the square of the length
-    return f"did you mean {close[0]!r}?" if close else f"choose one of {', '.join(known)}"

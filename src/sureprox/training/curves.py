@@ -6,15 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sureprox.base.drawing import BLACK, BLUE, GREEN, RED, save_figure, tidy
 from sureprox.base.errors import InputError, SureproxError
-from sureprox.base.files import save_figure
 from sureprox.training.events import Event, read_log
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Okabe and Ito's palette, which colour-blind readers can tell apart
-LOSS, VALIDATION, BEST, FAILED = "#0072B2", "#000000", "#009E73", "#D55E00"
+LOSS, VALIDATION, BEST, FAILED = BLUE, BLACK, GREEN, RED
 SHOWN = 1e100  # larger losses are left out
 WIDE = 10.0  # ratio of largest to smallest loss from which the axis is logarithmic
 WINDOWS = 60  # how many windows of the running median make up a run
@@ -46,9 +45,7 @@ def _draw(events: Sequence[Event], log: str | Path, target: Path) -> Path:
     _draw_losses(top, batches, validations)
     _draw_rate(bottom, batches)
     for panel in (top, bottom):
-        panel.grid(True, color="0.9", linewidth=0.8)
-        panel.set_axisbelow(True)
-        panel.spines[["top", "right"]].set_visible(False)
+        tidy(panel)
     last = max(event["batch"] for event in (*batches, *validations))
     bottom.set_xlim(0, max(last, 1))
     bottom.xaxis.set_major_locator(MaxNLocator(integer=True))

@@ -10,7 +10,7 @@ from sureprox.base.errors import ConfigError, TrainingError
 from sureprox.base.types import Rows, Scalars, Vectors
 from sureprox.optimizers import FISTA
 from sureprox.problems import Problem
-from sureprox.problems.forms import Loss, Shape, form_of, lam_of, loss_of
+from sureprox.problems.forms import Shape, pieces_of, shape_of
 from sureprox.problems.smooth import LinearModel
 from sureprox.solve.solve import iterate, solve
 from sureprox.sources import Family
@@ -21,18 +21,22 @@ CHUNK = 2048  # problems solved at a time
 LOOK = 5  # iterations between two looks at restarted FISTA
 SLOW, TOO_SLOW = 500, 1500  # iterations of restarted FISTA to 1e-9; slow problems are made rare, too slow ones left out
 RARE = 0.12  # largest share of slow problems
-NEAR = 1e-2  # below this difference of margins the logistic loss is expanded
+LEAST = 1e-3  # of F(0) - F*, what the scale of a gap is at least
 
 
 class Goal(NamedTuple):
-    """Problems and what training has to know about their solutions; all tensors have the batch first."""
+    """Problems and what training has to know about their solutions; all tensors have the batch first.
+
+    grad f(x*) is made to be exactly -(slope + l2 x* + push).
+    """
 
     problem: Problem
     step_size: Scalars
     x: Vectors  # x*
     z: Rows  # f.inner(x*)
-    slope: Vectors  # grad f(x*), made to be exactly minus a subgradient of r at x*
-    best: Scalars  # F*
+    slope: Vectors  # of l1 |x| at x*
+    push: Vectors  # against the bound at x*, zero elsewhere
+    scale: Scalars  # F*, but no less than a thousandth of what is gained from zero
     weight: Scalars  # of the instance in the loss: hard ones weigh less
 
     def select(self, index: Tensor) -> "Goal":
@@ -43,32 +47,27 @@ class Goal(NamedTuple):
 
 
 def log_gap(goal: Goal, x: Vectors, z: Rows) -> Scalars:
-    """log((F(x) - F*) / F* + 1e-10), z = f.inner(x).
+    """log((F(x) - F*) / scale + 1e-10), z = f.inner(x), x within the bounds.
 
-    F(x) - F* = [f(x) - f(x*) - <grad f(x*), x - x*>] + sum_j (slope_j x_j + lam |x_j|), where slope_j = -lam sign(x*_j)
-    on the support and |slope_j| <= lam elsewhere: no term is negative, so nothing cancels.
+    F(x) - F* = [f(x) - f(x*) - <grad f(x*), x - x*>] + sum_j [l2/2 (x_j - x*_j)^2 + (l1 |x_j| - slope_j x_j)
+    + push_j (x*_j - x_j)], where slope_j = l1 sign(x*_j) on the support and |slope_j| <= l1 elsewhere: no term is
+    negative, so nothing cancels.
     """
-    rest = goal.slope * x + lam_of(goal.problem).unsqueeze(1) * x.abs()
-    gap = divergence(goal.problem, z, goal.z) + rest.clamp(min=0).sum(1)
-    return torch.log(gap / goal.best + FLOOR)
-
-
-def divergence(problem: Problem, z: Rows, target: Rows) -> Scalars:
-    """f(x) - f(x*) - <grad f(x*), x - x*> >= 0 from the inner values of both points."""
-    step = z - target
-    if loss_of(problem) is Loss.SQUARES:
-        return 0.5 * step.square().sum(1)
-    # log(1 + e^{z + s}) - log(1 + e^z) - p s with p = sigmoid(z), by its expansion where s is small
-    p = torch.sigmoid(target)
-    near = 0.5 * p * (1 - p) * step.square() * (1 + (1 - 2 * p) * step / 3)
-    clipped = torch.where(step.abs() < NEAR, 1.0, step)  # so that no gradient of what is not used overflows
-    far = torch.nn.functional.softplus(target + clipped) - torch.nn.functional.softplus(target) - p * clipped
-    return torch.where(step.abs() < NEAR, near, far.clamp(min=0)).mean(1)
+    f, r = goal.problem.f, pieces_of(goal.problem)
+    assert isinstance(f, LinearModel)
+    rest = (r.l1 * x.abs() - goal.slope * x).clamp(min=0) + (goal.push * (goal.x - x)).clamp(min=0)
+    rest = rest + r.l2 / 2 * (x - goal.x).square()
+    return torch.log((f.bregman(z - goal.z, goal.z) + rest.sum(1)) / goal.scale + FLOOR)
 
 
 def inner(problem: Problem, x: Vectors) -> Rows:
     assert isinstance(problem.f, LinearModel)
     return problem.f.inner(problem.centred(x))
+
+
+def inside(problem: Problem, x0: Vectors) -> Vectors:
+    """x0, moved into the domain of r where it has one."""
+    return problem.prox(x0, torch.full_like(x0[:, :1], torch.finfo(x0.dtype).tiny)) if problem.r.restricts else x0
 
 
 @torch.no_grad()
@@ -95,25 +94,30 @@ def solved_problems(family: Family, count: int, generator: torch.Generator, dtyp
 
 def _solved(problem: Problem) -> tuple[Goal, Tensor]:
     """The solutions, found in float64, and which of them are certain."""
-    form = form_of(problem)
-    known = form.loss in (Loss.SQUARES, Loss.LOGISTIC) and not form.weighted
-    if not known or form.penalty is not Shape.L1 or form.shifted:
-        raise ConfigError(f"training on a stream needs LASSO or logistic problems, got {problem!r}")
+    f, shape = problem.f, shape_of(problem)
+    known = isinstance(f, LinearModel) and not f.guesses_curvature and problem.shift is None
+    if not known or shape in (Shape.GROUPS, Shape.OWN):
+        raise ConfigError(
+            f"training on a stream needs a loss with an L, of A x, and a separable penalty, got {problem!r}"
+        )
     exact = problem.to(dtype=torch.float64)
     found = solve(exact, FISTA(restart=True), max_iter=4000, tol=1e-11, certify=False, check_every=50)
-    g = exact.grad(found.x)
-    lam = lam_of(exact).unsqueeze(1)
-    slope = torch.where(found.x != 0, -lam * torch.sign(found.x), torch.maximum(torch.minimum(g, lam), -lam))
-    there = (found.x, inner(exact, found.x), slope, found.objective, torch.ones_like(found.objective))
+    x, r = found.x, pieces_of(exact)
+    needed = -(exact.grad(x) + r.l2 * x)
+    slope = torch.where(x != 0, r.l1 * torch.sign(x), torch.maximum(torch.minimum(needed, r.l1), -r.l1))
+    beyond = needed - slope
+    push = torch.where(x <= r.low, beyond.clamp(max=0), torch.where(x >= r.high, beyond.clamp(min=0), 0.0))
+    scale = torch.maximum(found.objective, LEAST * (exact.scale()[0] - found.objective))
+    there = (x, inner(exact, x), slope, push, scale, torch.ones_like(scale))
     goal = Goal(problem, problem.step_size(), *(tensor.to(problem.dtype) for tensor in there))
-    return goal, found.converged.to(problem.device) & (found.objective > 0)
+    return goal, found.converged.to(problem.device) & (scale > 0)
 
 
 def _effort(goal: Goal, x0: Vectors) -> Tensor:
     """Iterations (B,) of restarted FISTA to a relative gap of 1e-9; more than `TOO_SLOW` where they are not enough."""
     optimizer = FISTA(restart=True)
-    effort = torch.full_like(goal.best, TOO_SLOW + LOOK)
-    state = optimizer.init(goal.problem, x0, step_size=goal.step_size)
+    effort = torch.full_like(goal.scale, TOO_SLOW + LOOK)
+    state = optimizer.init(goal.problem, inside(goal.problem, x0), step_size=goal.step_size)
     for after in iterate(goal.problem, optimizer, state, TOO_SLOW):
         if after.k % LOOK == 0:
             there = log_gap(goal, after.x, inner(goal.problem, after.x)) < math.log(1e-9 + FLOOR)
@@ -131,7 +135,9 @@ def _joined(parts: list[Goal]) -> Goal:
     """One batch of all parts."""
     if len(parts) == 1:
         return parts[0]
-    whole = parts[0].select(torch.zeros(sum(len(p.best) for p in parts), dtype=torch.long, device=parts[0].best.device))
+    whole = parts[0].select(
+        torch.zeros(sum(len(p.scale) for p in parts), dtype=torch.long, device=parts[0].scale.device)
+    )
     for mine, *others in zip(whole.tensors(), *(part.tensors() for part in parts), strict=True):
         mine.copy_(torch.cat(others))
     return whole

@@ -12,7 +12,9 @@ from sureprox.base.connection import connected
 from sureprox.base.errors import ConfigError, SureproxError
 from sureprox.base.files import locked, write_atomically
 from sureprox.base.machine import today
+from sureprox.base.words import require_whole
 from sureprox.training.api import check_fit
+from sureprox.training.backends import check_backend
 from sureprox.training.config import Recipe
 from sureprox.training.jobs import Ending, Job, Outcome, failed
 from sureprox.training.recipe_files import recipe_text
@@ -20,7 +22,6 @@ from sureprox.training.space import Space, applied, check_space, default_space, 
 from sureprox.training.study import Study, TrialRow, quiet
 from sureprox.training.sweep import SUMMARY
 from sureprox.training.trials import Told, Trial, run_trial
-from sureprox.training.unrolled import BACKENDS
 
 BEST = "best.toml"
 FORMAT = 1
@@ -125,10 +126,9 @@ def _check(recipe: Recipe, space: Space, trials: int, seed: int, parallel: int |
     recipe_text(recipe)  # the best one has to be written
     check_space(space, recipe)
     for name, value, least in (("trials", trials, 1), ("seed", seed, 0), ("parallel", parallel, 1)):
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < least):
-            raise ConfigError(f"{name} is {value!r}; it must be a whole number >= {least}")
-    if backend not in BACKENDS:
-        raise ConfigError(f"backend is {backend!r}; choose one of {', '.join(BACKENDS)}")
+        if value is not None:
+            require_whole(name, value, least, ConfigError)
+    check_backend(backend)
 
 
 def _best(rows: tuple[TrialRow, ...]) -> TrialRow | None:

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 from sureprox.base.errors import ConfigError
-from sureprox.sources import Family, LassoMixture, LogisticMixture
+from sureprox.sources import Family, GeneralMixture, LassoMixture, LogisticMixture
 from sureprox.training.config_checks import at_least, check_common, check_types
 
 
@@ -49,9 +49,23 @@ class StreamConfig:
         return self.learning_rate * min(1.0, (batch + 1) / self.warm_up) * (0.995 * cosine + 0.005)
 
 
+ARGUMENTS = {"sure-general": {"features": "general"}}  # of the optimizer, where a preset has some
 STREAMS: dict[str, tuple[Family, StreamConfig]] = {
     "sure-lasso": (LassoMixture(), StreamConfig()),
     "sure-logistic": (LogisticMixture(), StreamConfig()),
+    "sure-general": (
+        GeneralMixture(),
+        StreamConfig(
+            segment=20,
+            batch=32,
+            batches=3000,
+            pool=384,
+            horizon=400,
+            validation=48,
+            length=120,
+            checkpoint_every=100,
+        ),
+    ),
     "sure-tiny": (
         LassoMixture(m=20, n=32),
         StreamConfig(

@@ -3,25 +3,24 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from sureprox.base.types import Scalars, Vectors
-from sureprox.kernels import compiler_available
 from sureprox.kernels.runtime.compiled import tensor_fields, with_own_code
 from sureprox.optimizers import Optimizer, State
 from sureprox.optimizers.base import Seen
 from sureprox.problems.smooth import LinearModel
+from sureprox.sources import Family
+from sureprox.training.backends import BackedRun
 from sureprox.training.captured import CapturedUpdate
-from sureprox.training.goal import SOLVED, Goal, inner, log_gap, solved_problems
-from sureprox.training.run import TrainingRun
+from sureprox.training.goal import SOLVED, Goal, inner, inside, log_gap, solved_problems
 from sureprox.training.segment import Course
 from sureprox.training.share import Share
 from sureprox.training.stream_config import StreamConfig
 
-T = TypeVar("T")
 LOST = 32.0  # a log gap beyond which an instance is given up
 CEILING = 80.0  # of the log gap in the loss: from there on there is no gradient
 
@@ -87,7 +86,7 @@ class Stream:
     """The instances at work, in memory that stays where it is, so that a segment can be one CUDA graph."""
 
     def __init__(self, pool: Goal, batch: int, optimizer: Optimizer[Any]) -> None:
-        device = pool.best.device
+        device = pool.scale.device
         self.pool = pool
         self.optimizer = optimizer
         self.index = torch.zeros(batch, dtype=torch.long, device=device)
@@ -103,7 +102,7 @@ class Stream:
         self.index.copy_(torch.where(self.done, fresh, self.index))
         for mine, theirs in zip(self.goal.tensors(), self.pool.select(self.index).tensors(), strict=True):
             mine.copy_(theirs)
-        begun = self.optimizer.init(self.goal.problem, x0, step_size=self.goal.step_size)
+        begun = self.optimizer.init(self.goal.problem, inside(self.goal.problem, x0), step_size=self.goal.step_size)
         self.age.masked_fill_(self.done, 0.0)
         self.put(begun, self.done)
 
@@ -130,53 +129,89 @@ class Stream:
             mine.copy_(saved[name])
 
 
-class StreamedRun(TrainingRun):
-    """loss = sum_t w_t mean_i weight_i log(relative gap of instance i after step t + 1e-10), w_t rising 0.3 to 1.7."""
+class StreamedRun(BackedRun):
+    """loss = sum_t w_t mean_i weight_i log(relative gap of instance i after step t + 1e-10), w_t rising 0.3 to 1.7.
+
+    A family with `parts`, families of problems that cannot share a batch, has a stream for each, which take turns.
+    """
 
     def __init__(self, backend: str, *args: Any) -> None:
         super().__init__(*args)
         assert isinstance(self.config, StreamConfig)
         self.stream_config = self.config
         self.trainee = self.optimizer.sharing_weights(detached_features=self.config.detached)
+        self.parts: Sequence[Family] = getattr(self.family, "parts", (self.family,))
         problems = torch.Generator(self.device).manual_seed(self.config.seed + 20_000)
-        pool = solved_problems(self.family, self.config.pool, problems, self.dtype)
-        self.stream = Stream(pool, self.share.size, self.trainee)
+        pools = [solved_problems(part, self.config.pool, problems, self.dtype) for part in self.parts]
+        self.streams = [Stream(pool, self.share.size, self.trainee) for pool in pools]
         if self.resumed:
-            self.stream.load({name: self.share.rows(value) for name, value in self.resumed.items()})
+            for stream, prefix in zip(self.streams, self._prefixes(), strict=True):
+                stream.load({name: self.share.rows(self.resumed[prefix + name]) for name in stream.tensors()})
         rising = torch.linspace(0.3, 1.7, self.config.segment, dtype=self.dtype, device=self.device)
         self.rising = rising / self.config.segment
         generator = self.validation_generator()
-        goal = solved_problems(self.family, self.config.validation, generator, self.dtype)
-        x0 = self.family.start(len(goal.best), generator, self.dtype)
-        self.validation_share = Share(self.team, "validation, of problems that can be solved,", len(goal.best))
-        if not self.team.alone:
-            goal, x0 = goal.select(self.validation_share.index(self.device)), self.validation_share.rows(x0)
-        self.validation = goal
-        self.validation_state = self.optimizer.init(self.validation.problem, x0, step_size=self.validation.step_size)
-        self.step: Step = gap_step
-        self.graph: CapturedUpdate | None = None
-        self._choose(backend)
+        self.validation = self._validation_sets(generator)
+        self.graphs: dict[int, CapturedUpdate] = {}
+        self.choose(backend, auto_on_cpu="plain")
+
+    def _validation_sets(self, generator: torch.Generator) -> list[tuple[Goal, State]]:
+        """Fixed problems of every part, as many of each, and where they start: this process's share of them."""
+        goals = [solved_problems(part, self.config.validation, generator, self.dtype) for part in self.parts]
+        count = min(len(goal.scale) for goal in goals)
+        self.validation_share = Share(self.team, "validation, of problems that can be solved,", count)
+        mine, sets = self.validation_share.index(self.device), []
+        for part, goal in zip(self.parts, goals, strict=True):
+            x0 = part.start(count, generator, self.dtype)
+            own = goal.select(mine)
+            start = inside(own.problem, self.validation_share.rows(x0))
+            sets.append((own, self.optimizer.init(own.problem, start, step_size=own.step_size)))
+        return sets
+
+    @property
+    def turn(self) -> int:
+        """Whose turn it is among the parts."""
+        return self.progress.batch % len(self.parts)
+
+    @property
+    def stream(self) -> Stream:
+        return self.streams[self.turn]
+
+    def _prefixes(self) -> list[str]:
+        """Of the names of the streams' tensors in a checkpoint."""
+        return [""] if len(self.parts) == 1 else [f"{k}." for k in range(len(self.parts))]
 
     def stream_state(self) -> dict[str, Tensor]:
-        return {name: self.share.gather(value).cpu().clone() for name, value in self.stream.tensors().items()}
+        return {
+            prefix + name: self.share.gather(value).cpu().clone()
+            for stream, prefix in zip(self.streams, self._prefixes(), strict=True)
+            for name, value in stream.tensors().items()
+        }
 
     def learn(self) -> Tensor:
-        batch = self.stream_config.batch
-        fresh = torch.randint(len(self.stream.pool.best), (batch,), generator=self.generator, device=self.device)
-        x0 = self.family.start(batch, self.generator, self.dtype)
-        self.stream.refill(self.share.rows(fresh), self.share.rows(x0))
+        random = self.generator.get_state()
+        try:
+            return self._learned()
+        except Exception:  # a second attempt must draw the same
+            self.generator.set_state(random)
+            raise
+
+    def _learned(self) -> Tensor:
+        batch, stream = self.stream_config.batch, self.stream
+        fresh = torch.randint(len(stream.pool.scale), (batch,), generator=self.generator, device=self.device)
+        x0 = self.parts[self.turn].start(batch, self.generator, self.dtype)
+        stream.refill(self.share.rows(fresh), self.share.rows(x0))
         if self.backend_name != "graph":
             return self._segment().unsqueeze(0)
-        if self.graph is None:
-            kept = {name: value.clone() for name, value in self.stream.tensors().items()}
+        if self.turn not in self.graphs:
+            kept = {name: value.clone() for name, value in stream.tensors().items()}
             before = self.meta.weights(), self.meta.state()
             try:
-                self.graph = CapturedUpdate(self.share, self._differentiate, self._learn)
+                self.graphs[self.turn] = CapturedUpdate(self.share, self._differentiate, self._learn)
             finally:
-                self.stream.load(kept)
+                stream.load(kept)
                 self.meta.put(before[0])
                 self.meta.load(before[1])
-        return self.graph.replay().unsqueeze(0)
+        return self.graphs[self.turn].replay().unsqueeze(0)
 
     def _segment(self) -> Tensor:
         return self._learn(self.share.mean(*self._differentiate()))
@@ -201,39 +236,18 @@ class StreamedRun(TrainingRun):
     @torch.no_grad()
     def validate(self) -> tuple[Tensor, Tensor]:
         """Weighted mean of the log gap over all iterations, and after the last."""
-        goal = self.validation
-        gaps, _ = unrolled(self.step, self.optimizer, goal, self.validation_state, self.stream_config.length)
-        means = (gaps.nan_to_num(CEILING, CEILING).clamp(max=CEILING).double() * goal.weight).mean(1)
+        every = []
+        for goal, state in self.validation:
+            gaps, _ = unrolled(self.step, self.optimizer, goal, state, self.stream_config.length)
+            every.append((gaps.nan_to_num(CEILING, CEILING).clamp(max=CEILING).double() * goal.weight).mean(1))
+        means = torch.stack(every).mean(0)
         return means.mean(), means[-1]
 
-    def attempt(self, work: Callable[[], T]) -> T:
-        """Compilers and captures can fail in many ways; plain PyTorch then does the same work, and an event says so."""
-        random, exchanged = self.generator.get_state(), self.team.calls
-        try:
-            return work()
-        except Exception as error:
-            if self.backend_name == "plain" or self.team.calls > exchanged:  # the others will not do it again
-                raise
-            reason = str(error).splitlines()[0] if str(error) else ""
-            kind = type(error).__name__
-            self.tell("note", text=f"{self.backend_name} failed ({kind}: {reason}): going on with plain")
-            self.backend_name, self.step = "plain", gap_step
-            self.generator.set_state(random)
-            return work()
+    def use_plain(self) -> None:
+        self.step: Step = gap_step
 
-    def _choose(self, backend: str) -> None:
-        on_gpu = self.device.type == "cuda"
-        if backend == "auto":
-            backend = "graph" if on_gpu else "plain"
-        if backend == "plain":
-            return
-        if backend == "graph" and not on_gpu:
-            self.tell("note", text="CUDA graphs need a GPU: training with plain PyTorch")
-        elif not compiler_available(self.device):
-            self.tell("note", text=f"no compiler for {self.device.type} found: training with plain PyTorch")
-        else:
-            self.backend_name = backend
-            self.step = torch.compile(with_own_code(gap_step), fullgraph=True, dynamic=False)
+    def use_quick(self) -> None:
+        self.step = torch.compile(with_own_code(gap_step), fullgraph=True, dynamic=False)
 
 
 def _finite(gradients: Sequence[Tensor]) -> list[Tensor]:

@@ -152,7 +152,7 @@ def quiet() -> Iterator[None]:
     try:
         import optuna
     except ModuleNotFoundError:
-        raise InputError("search needs Optuna, which is not installed; run: pip install 'sureprox[search]'") from None
+        raise InputError("search needs Optuna, which is not installed; run: pip install optuna") from None
     before = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     try:

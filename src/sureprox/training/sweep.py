@@ -15,9 +15,9 @@ from sureprox.base.errors import ConfigError, SureproxError
 from sureprox.base.files import locked, write_atomically
 from sureprox.base.machine import today
 from sureprox.training.api import check_fit
+from sureprox.training.backends import check_backend
 from sureprox.training.config import Recipe, preset, settings
 from sureprox.training.jobs import Ending, Job, Outcome, failed, found, train_job
-from sureprox.training.unrolled import BACKENDS
 
 SUMMARY = "summary.json"
 FORMAT = 1
@@ -138,8 +138,7 @@ def _jobs(recipes: Mapping[str, Recipe], out: Path, *, backend: str, **how: Any)
     """Everything that can be refused before the first run is."""
     if not recipes:
         raise ConfigError("no recipes are given; pass at least one")
-    if backend not in BACKENDS:
-        raise ConfigError(f"backend is {backend!r}; choose one of {', '.join(BACKENDS)}")
+    check_backend(backend)
     for name, recipe in recipes.items():
         if not isinstance(name, str) or not NAME.fullmatch(name):
             raise ConfigError(f"a recipe is called {name!r}; use letters, digits and . + = - _, with / between folders")

@@ -1,24 +1,21 @@
 """Truncated back-propagation through the steps of an optimizer, the paper's way of training."""
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from sureprox.kernels import Compiled, compiler_available
+from sureprox.kernels import Compiled
 from sureprox.optimizers import InitialState, Optimizer
+from sureprox.training.backends import BackedRun
 from sureprox.training.captured import CapturedSegments, capture
 from sureprox.training.config import TrainingConfig
-from sureprox.training.run import TrainingRun
 from sureprox.training.segment import PlainSegments, Start, validation_loss
 
-T = TypeVar("T")
-BACKENDS = ("auto", "plain", "compiled", "graph")
 WORTH_COMPILING = 2e9  # network evaluations (coordinates x iterations) from which compiling pays on a CPU
 
 
-class UnrolledRun(TrainingRun):
+class UnrolledRun(BackedRun):
     """Every batch of fresh problems is unrolled `length` steps, the weights updated after each `segment` of them."""
 
     def __init__(self, backend: str, *args: Any) -> None:
@@ -28,11 +25,11 @@ class UnrolledRun(TrainingRun):
         self.count = self.config.length // self.config.segment
         # what is trained: the same weights, perhaps started from another memory
         self.trainee = self.optimizer.sharing_weights(initial_state=InitialState(self.config.initial_state))
-        self.ahead: Start | None = None  # the next batch, where it is drawn before this one is done
+        self.upcoming: Start | None = None  # the next batch, where it is drawn before this one is done
         self.drawn = self.generator.get_state()  # from where the batch in hand, or the next one, is drawn
         self.validation_graph: tuple[torch.cuda.CUDAGraph, tuple[Tensor, Tensor]] | None = None
-        self._use_plain()
-        self._choose(backend)
+        work = self.config.total_batches * self.config.length * self.config.batch * self.family.n
+        self.choose(backend, auto_on_cpu="compiled" if work > WORTH_COMPILING else "plain")
         generator = self.validation_generator()
         whole = self.family.sample(self.config.validation, generator, self.dtype)
         x0 = self.family.start(self.config.validation, generator, self.dtype)
@@ -44,16 +41,16 @@ class UnrolledRun(TrainingRun):
         # a second attempt (see `attempt`) must start where the first one did
         random, weights, meta = self.drawn, self.meta.weights(), self.meta.state()
         try:
-            start = self.ahead if self.ahead is not None else self._draw()
-            self.ahead = None
+            start = self.upcoming if self.upcoming is not None else self._draw()
+            self.upcoming = None
             outcome = self.segments.run(start, self.count)
             self.drawn = self.generator.get_state()
             if isinstance(self.segments, CapturedSegments) and self.progress.batch + 1 < self.config.total_batches:
                 with self.segments.beside():
-                    self.ahead = self._draw()
+                    self.upcoming = self._draw()
             return outcome
         except Exception:
-            self.ahead, self.drawn = None, random
+            self.upcoming, self.drawn = None, random
             self.generator.set_state(random)
             self.meta.put(weights)
             self.meta.load(meta)
@@ -80,49 +77,13 @@ class UnrolledRun(TrainingRun):
         assert isinstance(self.config, TrainingConfig)
         return validation_loss(self.validation, self.stepper, self.validation_state, self.config.length)
 
-    def attempt(self, work: Callable[[], T]) -> T:
-        """Compilers and captures can fail in many ways; plain PyTorch then does the same work, and an event says so."""
-        exchanged = self.team.calls
-        try:
-            return work()
-        except Exception as error:
-            if self.backend_name == "plain" or self.team.calls > exchanged:  # the others will not do it again
-                raise
-            self._fall_back(error)
-            return work()
-
-    def _fall_back(self, error: Exception) -> None:
-        reason = str(error).splitlines()[0] if str(error) else ""
-        self.tell("note", text=f"{self.backend_name} failed ({type(error).__name__}: {reason}): going on with plain")
-        self._use_plain()
-
-    def _use_plain(self) -> None:
-        self.backend_name, self.network = "plain", "composed"
+    def use_plain(self) -> None:
         self.stepper: Optimizer[Any] = self.optimizer
         self.segments: PlainSegments | CapturedSegments = PlainSegments(
             self.trainee, self.meta, self.weights, self.share
         )
 
-    def _choose(self, backend: str) -> None:
-        assert isinstance(self.config, TrainingConfig)
-        on_gpu = self.device.type == "cuda"
-        if backend == "auto":
-            work = self.config.total_batches * self.config.length * self.config.batch * self.family.n
-            backend = "graph" if on_gpu else "compiled" if work > WORTH_COMPILING else "plain"
-        if backend == "plain":
-            return
-        if backend == "graph" and not on_gpu:
-            self.tell("note", text="CUDA graphs need a GPU: training with plain PyTorch")
-        elif not compiler_available(self.device):
-            self.tell("note", text=f"no compiler for {self.device.type} found: training with plain PyTorch")
-        else:
-            self.backend_name = backend
-            try:
-                self._use_fast()
-            except Exception as error:  # torch.compile refuses some versions of Python at once
-                self._fall_back(error)
-
-    def _use_fast(self) -> None:
+    def use_quick(self) -> None:
         if self.backend_name == "graph":
             captured = CapturedSegments(self.trainee, self.meta, self.weights, self.share)
             self.network = captured.network

@@ -34,6 +34,7 @@ CASES = {
     "a class too many": (lambda: Softmax(A, counts, 2), "labels of 2 classes"),
     "half a class": (lambda: Softmax(A, counts + 0.5), "y holds", "0, 1, ..., k - 1"),
     "a negative class": (lambda: Softmax(A, -counts - 1), "y holds -", "0, 1, ..., k - 1"),
+    "a number that is no class": (lambda: Softmax(A, counts + 1e12), "y holds 100000000000", "or pass classes"),
     "one class": (lambda: Softmax(A, counts, 1), "classes is 1", ">= 2"),
     "offset of softmax": (lambda: Softmax(A, t, 2, offset=torch.ones(3, 8, dtype=F64)), "(3, 8)", "(3, 8, 2)"),
     "masked counts": (lambda: Poisson(A, np.ma.masked_equal(np.ones((3, 8)), 1)), "y has 24 masked entries"),

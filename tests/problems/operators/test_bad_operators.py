@@ -1,5 +1,7 @@
 """What an operator cannot be made of is refused in one line that says what to do."""
 
+import warnings
+
 import numpy as np
 import pytest
 import scipy.sparse
@@ -84,6 +86,12 @@ BAD = {
     "adjoint off by 1 %": (function(adjoint=lambda z: 1.01 * back(z)), "adjoint is not the adjoint of apply"),
     "adjoint of another map": (function(adjoint=lambda z: back(z).flip(1)), "adjoint is not the adjoint of apply"),
     "function of float32": (function(apply=lambda x: product(x).float()), "apply returned torch.float32"),
+    "function like a number": (lambda: ops.Function(product, back, (6, 8), like=1), "like is int", "tensor"),
+    "function of float64 only": (
+        lambda: sp.solve(sp.lasso(ops.Function(product, back, (6, 8)), normal(6).float(), 0.1)),
+        "failed on a float32 batch",
+        "pass like",
+    ),
     "b of another size": (lambda: LeastSquares(S, normal(3, 5)), "b has shape (3, 5)", "(B, 6) or (6,)"),
     "b of another dtype": (lambda: LeastSquares(S, normal(6).float()), "b has dtype torch.float32", "torch.float64"),
     "b of another batch": (
@@ -98,6 +106,60 @@ BAD = {
         "engine='auto'",
     ),
 }
+
+
+def _scipy(kind, **changes):
+    """A sparse matrix with an array written on after it was made."""
+    damaged = kind(S, copy=True)
+    for name, value in changes.items():
+        getattr(damaged, name)[1] = value
+    return lambda: ops.Sparse(damaged)
+
+
+def _torch(crow, col, layout=torch.sparse_csr, size=(2, 3)):
+    parts = (torch.tensor(part) for part in (crow, col))
+    values = torch.ones(2, dtype=F64)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # CSR tensors of torch are in beta
+        damaged = torch.sparse_compressed_tensor(*parts, values, size, layout=layout, check_invariants=False)
+    return lambda: ops.Sparse(damaged)
+
+
+def _coo(row, column):
+    damaged = torch.sparse_coo_tensor(
+        torch.tensor([[0, row], [0, column]]), torch.ones(2, dtype=F64), (2, 3), check_invariants=False
+    )
+    return lambda: ops.Sparse(damaged)
+
+
+DAMAGED = {
+    "scipy csr, column": _scipy(scipy.sparse.csr_matrix, indices=99),
+    "scipy csr, negative column": _scipy(scipy.sparse.csr_matrix, indices=-1),
+    "scipy csr, starts": _scipy(scipy.sparse.csr_matrix, indptr=99),
+    "scipy csc, row": _scipy(scipy.sparse.csc_matrix, indices=99),
+    "scipy coo, row": _scipy(scipy.sparse.coo_matrix, row=99),
+    "scipy coo, negative column": _scipy(scipy.sparse.coo_matrix, col=-1),
+    "torch csr, column": _torch([0, 1, 2], [0, 3]),
+    "torch csr, negative column": _torch([0, 1, 2], [0, -1]),
+    "torch csr, starts": _torch([0, 3, 2], [0, 1]),
+    "torch csr, too few": _torch([0, 1, 1], [0, 1]),
+    "torch csc, row": _torch([0, 1, 1, 2], [0, 2], torch.sparse_csc),
+    "torch coo, row": _coo(2, 0),
+    "torch coo, negative column": _coo(0, -1),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_indices_out_of_range_are_refused(name):
+    refused(DAMAGED[name], "A is sparse and damaged")
+
+
+def test_blocks_are_fine_and_dense_dimensions_are_not():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        blocks = A.to_sparse_bsr((2, 4))
+    assert torch.equal(ops.Sparse(blocks).dense(), A)
+    refused(lambda: ops.Sparse(A.to_sparse(1)), "A is sparse along its rows alone")
 
 
 @pytest.mark.parametrize("name", BAD)

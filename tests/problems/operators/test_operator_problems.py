@@ -10,7 +10,6 @@ from operator_cases import CASES, made
 
 import sureprox as sp
 from helpers import F64, lam_max, normal
-from sureprox.advice.external import externals
 from sureprox.advice.features import has_features
 from sureprox.many.labels import problem_digest
 from sureprox.many.memory import memory_needed
@@ -51,7 +50,7 @@ def test_values_gradients_certificates_and_constants(name):
     assert bool((sparse.lipschitz() >= sparse.lipschitz(exact=True)).all())
 
 
-@pytest.mark.parametrize("certify", [True, "cheap", False])
+@pytest.mark.parametrize("certify", [True, "audit", "cheap", False])
 @pytest.mark.parametrize("name", LOSSES)
 def test_solve_finds_what_it_finds_with_the_dense_matrix(name, certify):
     sparse, dense = pair(name, 0.3)
@@ -171,7 +170,6 @@ def test_the_plain_path_is_taken_and_named():
     assert loss_of(sparse) is Loss.OWN
     assert form_of(dense).loss is Loss.SQUARES
     assert not has_features(sparse)
-    assert externals(sparse, 1e-6)[0] == []
     assert form_of(Problem(LeastSquares(ops.Dense(SPARSE.toarray()), normal(40)), L1(0.1))).loss is Loss.SQUARES
 
 

@@ -74,6 +74,7 @@ def test_a_bad_size_is_refused(name):
     refused(with_size(1j), "cannot read as numbers")
     refused(with_size(COMPLEX), "has dtype torch.complex128", "real")
     refused(with_size(MASKED), "4 masked entries")
+    refused(with_size(torch.ones(B, N).to_sparse()), "layout torch.sparse_coo", "to_dense()")
     refused(with_size(torch.ones(B + 2)), "has shape (5,)")
     refused(with_size(torch.ones(1, B, N)), "has shape (1, 3, 4)")
 
@@ -91,6 +92,7 @@ def test_a_bad_bound_is_refused(name):
     refused(with_bound("zero"), "cannot read as numbers")
     refused(with_bound(COMPLEX), "has dtype torch.complex128", "real")
     refused(with_bound(MASKED), "4 masked entries")
+    refused(with_bound(torch.ones(B, N).to_sparse()), "layout torch.sparse_coo", "to_dense()")
     refused(with_bound(torch.ones(B + 2)), f"{name} has shape (5,)", "(3,), (4,) or (3, 4)")
     refused(with_bound(torch.ones(2, N)), f"{name} has shape (2, 4)")
 

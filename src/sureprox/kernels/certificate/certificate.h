@@ -1,15 +1,17 @@
-// What is known about a point of each LASSO problem, in double precision and from one read of A as it is: F, its duality
-// gap, the KKT residual and the gradient g = A'z, z = A x - b.
+// What is known about a point of each problem of least squares with a separable penalty, in double precision and from one
+// read of A as it is: F, its duality gap, the KKT residual and the gradient g = A'z, z = A x - b.
 #pragma once
 #include "runtime/numbers.h"
-#include "certificate/gap.h"
+#include "certificate/separable.h"
 #include "runtime/widened.h"
 
 template <class T> struct Certificate {
-    const T *A, *b, *lam;  // (batch, m, n), (batch, m), (batch)
-    const double* x;       // (batch, n)
-    double *out, *gradient;  // (batch, 3), (batch, n)
-    int64_t batch, m, n, threads;
+    const T *A, *b, *l1, *l2, *low, *high;  // (batch / copies, m, n), (batch, m), and see `Spread`
+    const double* x;                        // (batch, n)
+    double *out, *gradient;                 // (batch, 3), (batch, n)
+    int64_t batch, m, n, copies;  // of one A: `batch` where it is shared
+    int64_t l1_row, l1_column, l2_row, l2_column, low_row, low_column, high_row, high_column;
+    int64_t threads;
 };
 
 // z = A x - b for ROWS rows, of which `count` are there, and their part of g while they are in the nearest cache.
@@ -34,8 +36,10 @@ void widened_rows(const T* A, int64_t stride, const T* b, int count, const doubl
 
 template <class T> void certify(const Certificate<T>& in, int64_t instance) {
     const int64_t m = in.m, n = in.n, padded = rounded_up(n, LANES<double>);
-    const T *A = in.A + instance * m * n, *b = in.b + instance * m;
-    const double *point = in.x + instance * n, lam = in.lam[instance];
+    const T *A = in.A + instance / in.copies * m * n, *b = in.b + instance * m;
+    const double* point = in.x + instance * n;
+    thread_local Penalty r;
+    r.take(in, instance);
     double *x = scratch<double, 2>(2 * padded), *g = x + padded;
     std::memset(x, 0, 2 * padded * sizeof(double));
     std::memcpy(x, point, n * sizeof(double));
@@ -55,17 +59,16 @@ template <class T> void certify(const Certificate<T>& in, int64_t instance) {
         widened_rows(rows, stride, b + first, count, x, g, z, padded);
         for (int i = 0; i < count; i++) square += z[i] * z[i], product += z[i] * double(b[first + i]);
     }
-    double largest = 0, size = 0, kkt = 0;
+    double size = 0, kkt = 0;
+    bool within = true;
     for (int64_t j = 0; j < n; j++) {
-        size += std::fabs(x[j]), largest = std::max(largest, std::fabs(g[j]));
-        kkt = std::max(kkt, kkt_residual(x[j], g[j], lam));
+        size += r.value(j, x[j]), within &= r.within(j, x[j]);
+        kkt = std::max(kkt, r.residual(j, x[j], g[j]));
     }
-    const double scale = dual_scale(square, product, lam, largest);
-    double gap = gap_of_residual(scale, square);
-    for (int64_t j = 0; j < n; j++) gap += gap_of_coordinate(x[j], g[j], lam, scale);
-    const double value = 0.5 * square + lam * size, lost = value - value;  // zero, or not a number: then nothing is one
+    const double gap = gap_of(r, n, x, g, square, product), value = 0.5 * square + size;
+    const double lost = value - value;  // zero, or not a number: then nothing is one
     double* out = in.out + 3 * instance;
-    out[0] = value, out[1] = gap + lost, out[2] = kkt + lost;
+    out[0] = within ? value : Penalty::NONE, out[1] = gap + lost, out[2] = kkt + lost;
     std::memcpy(in.gradient + instance * n, g, n * sizeof(double));
 }
 

@@ -4,11 +4,13 @@ import torch
 from torch import Tensor
 
 from sureprox.kernels.runtime import cuda
+from sureprox.kernels.runtime.abi import constants
 from sureprox.problems import Problem
 from sureprox.problems.forms import Form, dense, lam_of
 from sureprox.problems.problem import Certificate
 
-THREADS, WARPS, NUMBERS = 256, 8, 3  # as in certificate.cu
+THREADS, NUMBERS = constants("certificate/certificate.cu", "THREADS", "NUMBERS")
+WARPS = THREADS // 32
 MOST_COLUMNS = 512  # beyond, x and the gradient no longer fit into the registers of a warp
 
 

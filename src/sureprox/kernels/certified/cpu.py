@@ -9,7 +9,8 @@ from torch import Tensor
 from sureprox.guarantee.certified import Certified, CertifiedState
 from sureprox.guarantee.cheap import SHARE, CertifiedCheap, CheapState
 from sureprox.guarantee.tracks import Tracks
-from sureprox.kernels.runtime.native import arguments, call, go_math_move
+from sureprox.kernels.network.cpu import go_math_move
+from sureprox.kernels.runtime.native import arguments, call
 from sureprox.optimizers.base import Seen, State
 from sureprox.optimizers.go_math_l2o import GoMathState
 from sureprox.problems import Problem

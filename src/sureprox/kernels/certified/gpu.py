@@ -8,11 +8,13 @@ from torch import Tensor
 
 from sureprox.guarantee.certified import Ahead, Certified, CertifiedState
 from sureprox.kernels.runtime import cuda
+from sureprox.kernels.runtime.abi import constants
 from sureprox.optimizers.base import State
 from sureprox.problems.forms import Form, lam_of
 from sureprox.problems.stacked import Stacked
 
-THREADS = 256  # as in tracks.cu and judge.cu
+(TRACK_THREADS,) = constants("certified/tracks.cu", "THREADS")
+(JUDGE_THREADS,) = constants("certified/judge.cu", "THREADS")
 
 
 def _build(points: int, first: int, device: int, name: str) -> cuda.Build:
@@ -36,7 +38,7 @@ def launch_tracks(own: list[Tensor], given: list[Tensor]) -> list[Tensor]:
     arguments: dict[str, Any] = dict.fromkeys(OWN) | {name: value.contiguous() for name, value in tensors.items()}
     arguments |= dict(zip(STEPPED, made, strict=True)) | {"n": n, "m": m}
     kernel = cuda.kernel(*_build(points, points - tracks, made[0].device.index, "tracks"))
-    kernel((batch, 1, 1), (THREADS, 1, 1), arguments)
+    kernel((batch, 1, 1), (TRACK_THREADS, 1, 1), arguments)
     return made
 
 
@@ -74,7 +76,7 @@ def launch_judge(numbers: list[Tensor], counts: list[Tensor]) -> list[Tensor]:
     arguments: dict[str, Any] = {name: value.contiguous() for name, value in given.items()}
     arguments |= {f"{name}_new": value for name, value in made.items()} | {"n": n, "m": m}
     kernel = cuda.kernel(*_build(points, points - tracks, given["x"].device.index, "judge"))
-    kernel((batch, 1, 1), (THREADS, 1, 1), arguments)
+    kernel((batch, 1, 1), (JUDGE_THREADS, 1, 1), arguments)
     return list(made.values())
 
 

@@ -1,4 +1,4 @@
-// The steps of the FISTA tracks of a certified iteration on a LASSO problem, one block per instance, and what ahead.cu
+// The steps of the FISTA tracks of a certified iteration on a LASSO problem, one block per instance, and what extrapolated.cu
 // needs to go on from there: see Stacked.proximal_step, Tracks.pace and Certified._followed, which say why.
 //
 //     x+ = prox_{s r}(y - s g);  t = 1 for a restarting track if <y - x+, x+ - x> > 0;  t+ = (1 + sqrt(1 + 4 t^2)) / 2

@@ -6,13 +6,14 @@ import torch
 from torch import Tensor
 
 from sureprox.kernels.runtime import cuda
+from sureprox.kernels.runtime.abi import constants
 from sureprox.problems.forms import Form
 from sureprox.problems.spectrum import SAFETY, starting_block
 
 STEPS = 48
 LONGEST = 256  # of the shorter side of A: beyond, a matrix does not fit into the registers and memory of a block
 ROOM = 2**26  # entries of normal matrices held at a time
-WARP, MOST_WARPS = 32, 16  # as in largest.cu
+WARP, MOST_WARPS = constants("lipschitz/largest.cu", "WARP", "MOST_WARPS")
 
 
 def _shape(size: int) -> tuple[int, int, int]:

@@ -5,10 +5,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sureprox.kernels.lipschitz import gpu_orthonormal as krylov
+from sureprox.kernels.lipschitz import gpu_orthonormal
 from sureprox.kernels.lipschitz.gpu_orthonormal import gram_schmidt, run
-from sureprox.kernels.products import gpu_ahead as ahead
-from sureprox.kernels.products.gpu_ahead import launch_ahead
+from sureprox.kernels.products import gpu_extrapolated
+from sureprox.kernels.products.gpu_extrapolated import launch_extrapolated
 from sureprox.kernels.runtime import cuda
 from sureprox.problems.forms import Form
 from sureprox.problems.spectrum import SAFETY, largest_entry, ritz_value, starting_block
@@ -33,7 +33,7 @@ def block_lanczos(A: Tensor, kernel: Any) -> Tensor:
     for known in range(0, STEPS * BLOCK, BLOCK):
         new = basis[:, known : known + BLOCK]
         run(kernel, work, scale, basis, new, image, scaled, known)
-        work = launch_ahead(A, scaled, before, momentum, b)[2]
+        work = launch_extrapolated(A, scaled, before, momentum, b)[2]
         image = images[:, known : known + BLOCK]
     run(kernel, work, scale, basis, nothing, image, nothing, STEPS * BLOCK)
     return SAFETY * ritz_value(basis.mT, images.mT, scale)
@@ -46,5 +46,5 @@ def by_one_read(A: Tensor) -> Tensor:
 
 def builds(form: Form) -> list[cuda.Build]:
     """What `by_one_read` needs; nothing where it is not made for these matrices."""
-    products, columns = ahead.builds(form, [BLOCK]), krylov.builds(form)
+    products, columns = gpu_extrapolated.builds(form, [BLOCK]), gpu_orthonormal.builds(form)
     return [*products, *columns] if products and columns and min(form.m, form.n) >= STEPS * BLOCK else []

@@ -6,10 +6,11 @@ import torch
 from torch import Tensor
 
 from sureprox.kernels.runtime import cuda
+from sureprox.kernels.runtime.abi import constants
 from sureprox.problems.forms import Form
 from sureprox.problems.spectrum import block_krylov, drops, orthonormal
 
-THREADS, MOST, EARLIER = 256, 4, 64  # as in orthonormal.cu
+THREADS, MOST, EARLIER = constants("lipschitz/orthonormal.cu", "THREADS", "MOST", "EARLIER")
 LONGEST = 2048
 MEMORY = 4 * (EARLIER * MOST + MOST + MOST * LONGEST)
 
@@ -54,13 +55,11 @@ def launched(kernel: Any, block: Tensor, earlier: Tensor) -> Tensor:
 def run(
     kernel: Any, block: Tensor, scale: Tensor, rows: Tensor, new: Tensor, images: Tensor, scaled: Tensor, known: int
 ) -> None:
-    """From `block` (B or 1, k, n): k rows of length one, orthogonal to the first `known` of `rows` (B, p, n).
+    """From `block` (B or 1, k, n) k rows of length one, orthogonal to the first `known` of `rows` (B, p, n).
 
-    They go into `new`, a part of `rows`.
-
-    A block made from known rows is divided by scale (B,) first. It goes into `images`, a part of a tensor like `rows`,
-    the new rows divided by scale into `scaled` (B, k, n). What is empty is not made; nor is `scaled` without `new`, and
-    an empty scale is one.
+    They are written to `new`, a part of `rows`, and divided by scale (B,) to `scaled` (B, k, n). A block made from
+    known rows is divided by scale first, and what that gives is written to `images`, a part of a tensor like `rows`.
+    An empty tensor is not written to; without `new` neither is `scaled`; an empty scale counts as one.
     """
     batch, room = rows.shape[0], rows.stride(0)
     count, size = block.shape[1:]

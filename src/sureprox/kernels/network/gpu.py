@@ -8,10 +8,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from sureprox.kernels.runtime import cuda
+from sureprox.kernels.runtime.abi import constants
 from sureprox.optimizers import LearnedOptimizer
 from sureprox.optimizers.lstm import CoordinateNetwork
 
-UNITS, ROWS, THREADS = 20, 128, 256  # as in network.cu
+UNITS, WARPS, TILE = constants("network/network.cu", "UNITS", "WARPS", "TILE")
+ROWS, THREADS = WARPS * TILE, 32 * WARPS  # of a block
 CAPABILITY = (8, 0)  # the first GPUs with tf32 matrix units; the shared memory asked for below needs 9.0
 
 

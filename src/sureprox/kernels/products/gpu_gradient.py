@@ -7,10 +7,12 @@ from torch import Tensor
 
 from sureprox.base.types import Scalars, Vectors
 from sureprox.kernels.runtime import cuda
+from sureprox.kernels.runtime.abi import constants
 from sureprox.problems import Problem
 from sureprox.problems.forms import Form, Loss, dense
 
-THREADS, WARPS = 256, 8  # as in products.cu
+(THREADS,) = constants("products/products.cu", "THREADS")
+WARPS = THREADS // 32
 RING = 100_000  # bytes of A that a block holds at most: two blocks fit on a multiprocessor
 MOST_TURNS, MOST_STAGES, WIDE = 4, 20, 1024  # rows that a warp works on at a time: about WIDE columns of all points
 MOST_COLUMNS = 1024  # beyond, a row no longer fits into the registers of a warp

@@ -1,6 +1,7 @@
 """What a kernel is given, by name: the struct that its C++ declares, or the list of arguments of its CUDA.
 
 These declarations are the only lists. Python reads them, so that nothing is given by place and nothing is forgotten.
+Sizes that both sides need, such as the threads of a block, it reads there too.
 """
 
 import ctypes
@@ -31,9 +32,19 @@ def parameters(file: str, name: str) -> Fields:
     return tuple(field for part in body.split(",") for field in _declared(part))
 
 
+def constants(file: str, *names: str) -> tuple[int, ...]:
+    """The numbers of these names that a file of kernels declares."""
+    return tuple(int(_found(rf"^constexpr int [^;]*?\b{name} = (\d+)[,;]", file)) for name in names)
+
+
+@cache
+def _text(file: str) -> str:
+    """Without comments."""
+    return re.sub(r"//.*", "", files("sureprox.kernels").joinpath(file).read_text(encoding="utf-8"))
+
+
 def _found(pattern: str, file: str) -> str:
-    text = re.sub(r"//.*", "", files("sureprox.kernels").joinpath(file).read_text(encoding="utf-8"))
-    found = re.search(pattern, text, re.MULTILINE | re.DOTALL)
+    found = re.search(pattern, _text(file), re.MULTILINE | re.DOTALL)
     if found is None:
         raise LookupError(f"{file} declares nothing like {pattern}")
     return found[1]

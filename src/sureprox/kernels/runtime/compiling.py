@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 FLAGS = ("-std=c++17", "-O3", "-fPIC", "-shared", "-pthread")
+INSTALL = "Debian: apt install g++; macOS: xcode-select --install"
 PATIENCE = 300.0  # seconds a compiler may take: many times what it does, for machines that are busy
 
 
@@ -29,7 +30,9 @@ def compiler() -> list[str]:
     program = shutil.which(words[0]) if words else None
     if program is None:
         missing = words[0] if words else named
-        raise CompilerError(f"no C++ compiler: {missing} is not on the PATH; install one, or name it in CXX")
+        raise CompilerError(
+            f"no C++ compiler: {missing} is not on the PATH; install one ({INSTALL}), or name it in CXX"
+        )
     return [program, *words[1:]]
 
 

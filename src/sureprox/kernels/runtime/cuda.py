@@ -1,4 +1,4 @@
-"""CUDA kernels from the .cu files beside this one, compiled when first needed by the CUDA that PyTorch brings."""
+"""CUDA kernels of the package, compiled when first needed by the CUDA that PyTorch brings."""
 
 import contextlib
 import re

@@ -13,13 +13,14 @@ import subprocess
 import sys
 import tempfile
 import threading
+import warnings
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from sureprox.base.cache import cache_directory
-from sureprox.base.errors import SureproxError, one_line
+from sureprox.base.errors import EngineWarning, SureproxError, one_line
 from sureprox.base.files import locked, write_atomically
 from sureprox.base.private import private_directory, user
 from sureprox.kernels.runtime import compiling, loading
@@ -28,7 +29,8 @@ from sureprox.kernels.runtime.compiling import CompilerError
 _lock = threading.Lock()
 _loaded: ctypes.CDLL | None = None
 _said = "not asked for yet"
-_tried = _looked = False
+_tried = _looked = _told = False
+_failed = False  # whether they cannot be built here
 _builder: threading.Thread | None = None
 
 
@@ -75,9 +77,30 @@ def native_status() -> str:
 
 def forget() -> None:
     """Look for the library anew at the next call."""
-    global _loaded, _said, _tried, _looked
+    global _loaded, _said, _tried, _looked, _told
     with _lock:
-        _loaded, _said, _tried, _looked = None, "not asked for yet", False, False
+        _loaded, _said, _tried, _looked, _told = None, "not asked for yet", False, False, False
+
+
+def tell_why_not() -> None:
+    """Warn, once in a process, that kernels cannot be built here."""
+    global _told
+    with _lock:
+        failed, _told = _failed and not _told, _told or _failed
+    if failed:
+        text = f"kernels are off, so solves on this CPU are slower: {_said}"
+        warnings.warn(text, EngineWarning, stacklevel=_level_of_the_caller())
+
+
+def _level_of_the_caller() -> int:
+    """How far up the stack of `warnings.warn` in the caller of this the first line outside of the package is."""
+    frame, level = sys._getframe(1), 1
+    while (
+        frame.f_back is not None
+        and frame.f_globals.get("__name__", "").partition(".")[0] == __package__.partition(".")[0]
+    ):
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def folder() -> Path:
@@ -86,6 +109,8 @@ def folder() -> Path:
 
 
 def _found(build: bool) -> tuple[ctypes.CDLL | None, str]:
+    global _failed
+    _failed = False
     if os.environ.get("SUREPROX_NATIVE", "1") == "0":
         return None, "switched off: SUREPROX_NATIVE is 0"
     try:
@@ -99,6 +124,7 @@ def _found(build: bool) -> tuple[ctypes.CDLL | None, str]:
             return None, trouble or "not compiled yet"
         return _built_once(compiler, key, place, trouble)
     except (CompilerError, OSError) as error:
+        _failed = True
         return None, one_line(str(error))
 
 

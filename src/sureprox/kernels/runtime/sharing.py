@@ -24,7 +24,7 @@ def few_threads(
 
 
 def _numbers(form: Form, operations: Operations, optimizer: Optimizer[Any]) -> float:
-    """That one operation of PyTorch reads at most for an instance; infinity where that is not known."""
+    """Numbers that one operation of PyTorch reads for an instance, at most; infinity where that is not known."""
     parts = (optimizer, getattr(optimizer, "optimizer", optimizer))
     ours = all(type(part).__module__.startswith("sureprox.") for part in parts)
     if not ours or form.loss is Loss.OWN:

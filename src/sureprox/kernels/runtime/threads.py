@@ -32,7 +32,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def remember() -> None:
-    """That PyTorch may use so many threads in this process."""
+    """Note how many threads PyTorch may use in this process."""
     global _used
     _used = max(_used, torch.get_num_threads())
 

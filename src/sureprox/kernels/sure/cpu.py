@@ -9,6 +9,7 @@ from sureprox.kernels.runtime.native import call, data, in_dtype, rows_of
 from sureprox.optimizers.base import Seen
 from sureprox.optimizers.sure import Sure, SureState
 from sureprox.optimizers.sure_network import SureNetwork
+from sureprox.optimizers.sure_place import Features
 from sureprox.problems import Problem
 
 VECTORS = ("x", "x_before", "g_before", "G_before", "side_before")
@@ -16,6 +17,12 @@ SCALARS = ("G_first", "t", "momentum")
 INSTANCE = ("instance_h", "instance_c")
 COORDINATE = ("coordinate_h", "coordinate_c")
 SURE = ("sure/sure.h", "Sure")
+
+
+def suits_sure(optimizer: object) -> bool:
+    """Whether the kernels of both machines compute its step: they know the features made for L1, and no others."""
+    exactly = type(optimizer) is Sure and type(optimizer.network) is SureNetwork
+    return exactly and optimizer.features is Features.L1  # type: ignore[attr-defined]
 
 
 def sure_move(optimizer: Sure, problem: Problem, state: SureState, seen: Seen | None = None) -> SureState:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from sureprox.kernels.runtime import cuda
+from sureprox.kernels.sure.cpu import suits_sure
 from sureprox.optimizers import Sure
 from sureprox.optimizers.base import Seen
 from sureprox.optimizers.sure import SureState
@@ -124,7 +125,7 @@ def _packed(network: SureNetwork) -> list[Tensor]:
 
 def builds(form: Form, optimizer: object) -> list[cuda.Build]:
     """What `SureMove` needs; nothing where it is not made for this optimizer and form."""
-    if type(optimizer) is not Sure or type(optimizer.network) is not SureNetwork:
+    if not isinstance(optimizer, Sure) or not suits_sure(optimizer):
         return []
     network = optimizer.network
     suits = form.penalty is Shape.L1 and not form.shifted and network.coordinate in (0, UNITS)

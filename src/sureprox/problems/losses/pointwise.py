@@ -98,6 +98,11 @@ class Pointwise(LinearModel):
         factors: Tensor = torch.as_tensor(self.row_factors, dtype=self.like.dtype, device=self.like.device)
         return factors.abs().expand(self.shape[0], self.m)
 
+    @property
+    def row_curvature(self) -> Rows:
+        """o times the bound of phi''."""
+        return self.row_shares * self.curvature_bound
+
     def dual_metric(self, z: Rows) -> Rows:
         """k with k * (R C c) = phi'' C c: what a step c on columns C changes of phi', from `hessian_root`."""
         curvature = self.curvatures(z)

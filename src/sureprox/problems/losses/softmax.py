@@ -183,6 +183,11 @@ class Softmax(LinearModel):
             return torch.ones(self.shape[0], self.m, dtype=self.like.dtype, device=self.like.device)
         return self.weights.repeat(1, self.classes)
 
+    @property
+    def row_curvature(self) -> Rows:
+        """w / 4: the diagonal alone, w p (1 - p)."""
+        return self.row_shares / 4
+
     def curvature_within(self, z: Rows, rise: Rows) -> tuple[Rows, Rows]:
         """(0, 1/4): the D of a row is KL(q | p) >= 2 (q_c - p_c)^2 for each class c, the binary divergence of that.
 

@@ -71,6 +71,12 @@ class Quadratic(LinearModel):
     def row_factors(self) -> float | Tensor:
         """c with grad f = A'(c z)."""
 
+    @property
+    def row_curvature(self) -> Rows:
+        """c^2."""
+        factors: Tensor = torch.as_tensor(self.row_factors, dtype=self.like.dtype, device=self.like.device)
+        return factors.square().expand(self.shape[0], self.m)
+
     def dual_metric(self, z: Rows) -> Rows:
         return torch.ones_like(z)
 

@@ -26,6 +26,7 @@ class Operator(BatchData):
 
     copies: int = 1
     orthogonal: bool = False  # A'A = A A' = I
+    knows_columns: bool = False  # `column_squares` is exact at the price of one look at A
 
     @property
     @abstractmethod

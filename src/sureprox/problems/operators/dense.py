@@ -20,6 +20,7 @@ class Dense(Operator):
     """
 
     batched = ("A",)
+    knows_columns = True
     A: Tensor
 
     def __init__(self, A: Any) -> None:

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from sureprox.base.errors import InputError
 from sureprox.base.types import Rows, Vectors
+from sureprox.problems import checks
 from sureprox.problems.operators.base import Operator
 from sureprox.problems.operators.sizes import whole_sizes
 
@@ -31,6 +32,9 @@ class Function(Operator):
         for name, function in (("apply", apply), ("adjoint", adjoint)):
             if not callable(function):
                 raise InputError(f"{name} is a {type(function).__name__}; pass a function of a batch of vectors")
+        if like is not None and not (isinstance(like, Tensor) and like.dtype in checks.FLOATS):
+            got = like.dtype if isinstance(like, Tensor) else type(like).__name__
+            raise InputError(f"like is {got}; pass a float32 or float64 tensor, of the kind that the functions take")
         m, n = whole_sizes("shape", shape, (2,))
         self.functions = apply, adjoint
         self._shape = m, n
@@ -51,7 +55,15 @@ class Function(Operator):
         return torch.finfo(dtype if self._kind is None else self._kind[0]).eps
 
     def _called(self, name: str, function: Batched, rows: Tensor, width: int) -> Tensor:
-        result = function(rows if self._kind is None else rows.to(self._kind[1], self._kind[0]))
+        given = rows if self._kind is None else rows.to(self._kind[1], self._kind[0])
+        try:
+            result = function(given)
+        except Exception as error:
+            kind = f"{str(given.dtype).removeprefix('torch.')} batch {tuple(given.shape)} on {given.device}"
+            raise InputError(
+                f"{name} failed on a {kind}: {type(error).__name__}: {error}; "
+                "if it is made for another dtype or device, pass like, a tensor of that kind"
+            ) from error
         if not isinstance(result, Tensor):
             raise InputError(f"{name} returned a {type(result).__name__}; it must return a torch tensor")
         wanted = (len(rows), width)
@@ -95,15 +107,7 @@ class Function(Operator):
             )
 
     def _tried(self, name: str, function: Batched, rows: Tensor) -> Tensor:
-        try:
-            result = function(rows)
-        except InputError:
-            raise
-        except Exception as error:
-            raise InputError(
-                f"{name} failed on a float64 batch {tuple(rows.shape)} on the CPU: {type(error).__name__}: {error}; "
-                "if it is made for another dtype or device, pass like, a tensor of that kind"
-            ) from error
+        result = function(rows)
         if not bool(torch.isfinite(result).all()):
             raise InputError(f"{name} returned NaN or infinite numbers for a random finite batch {tuple(rows.shape)}")
         return result

@@ -43,6 +43,10 @@ class Repeated(Operator):
         own = (index // n).unsqueeze(1) == block
         return (own.unsqueeze(2) * self.operator.columns(index % n).unsqueeze(1)).flatten(1, 2)
 
+    @property
+    def knows_columns(self) -> bool:  # type: ignore[override]
+        return self.operator.knows_columns
+
     def column_squares(self, weights: Rows) -> Vectors:
         """Those of A for the weights of each vector."""
         apart = weights.reshape(len(weights), self.count, -1)

@@ -13,6 +13,7 @@ from sureprox.problems import checks
 from sureprox.problems.operators.base import Operator
 
 SHORT = 2**31  # sizes below fit in 32 bits
+DAMAGED = "A is sparse and damaged"
 
 Compressed = tuple[Tensor, Tensor, Tensor]  # of a matrix in CSR format: row starts, columns, values
 
@@ -24,6 +25,7 @@ class Sparse(Operator):
     the size of a dense A is made. Derivatives with respect to x are known, those with respect to A are not.
     """
 
+    knows_columns = True
     starts: Tensor
     places: Tensor
     values: Tensor
@@ -108,22 +110,53 @@ def _checked_shape(A: Any) -> tuple[int, int]:
         raise InputError(f"A is sparse with shape {shape}; pass (m, n), one A shared by the whole batch")
     if 0 in shape:
         raise InputError(f"A has shape {shape}: it is empty; pass at least one row and column")
+    if isinstance(A, Tensor) and A.dense_dim():
+        raise InputError("A is sparse along its rows alone; pass A.to_dense().to_sparse()")
     return shape[0], shape[1]
 
 
 def _of_torch(A: Tensor) -> Compressed:
     """Entries of the same place are added up."""
+    if A.layout is torch.sparse_coo:
+        for places, size in zip(A._indices(), A.shape, strict=True):
+            _require_places(places, size)
+    else:
+        by_rows = A.layout in (torch.sparse_csr, torch.sparse_bsr)
+        starts, places = (A.crow_indices(), A.col_indices()) if by_rows else (A.ccol_indices(), A.row_indices())
+        values, across = A.values(), 1 if by_rows else 0
+        _require_starts(starts, len(values))
+        _require_places(places, A.shape[across] // (values.shape[1 + across] if values.ndim == 3 else 1))
     coo = A.to_sparse_coo().coalesce()
     rows, places = coo.indices()
     counts = torch.bincount(rows, minlength=A.shape[0])
-    return _starts(counts), places, coo.values()
+    return _starts(counts), places, checks.as_tensor("A", coo.values())
 
 
 def _of_scipy(A: Any) -> Compressed:
+    if hasattr(A, "row") and hasattr(A, "col"):  # COO
+        for places, size in zip((A.row, A.col), A.shape, strict=True):
+            _require_places(torch.from_numpy(places.copy()), size)
+    elif hasattr(A, "check_format"):
+        try:
+            A.check_format(full_check=True)
+        except ValueError as error:
+            raise InputError(f"{DAMAGED}: {error}") from None
     csr = A.tocsr(copy=True)
     csr.sum_duplicates()
     values = checks.as_tensor("A", csr.data)
     return torch.from_numpy(csr.indptr).clone(), torch.from_numpy(csr.indices).clone(), values
+
+
+def _require_places(places: Tensor, size: int) -> None:
+    """Products would read and write beyond the ends of a vector."""
+    if len(places) and not (int(places.min()) >= 0 and int(places.max()) < size):
+        wrong = places.min() if int(places.min()) < 0 else places.max()
+        raise InputError(f"{DAMAGED}: an entry has the index {int(wrong)} where the size is {size}")
+
+
+def _require_starts(starts: Tensor, count: int) -> None:
+    if int(starts[0]) != 0 or int(starts[-1]) != count or bool((starts.diff() < 0).any()):
+        raise InputError(f"{DAMAGED}: its rows do not begin one after the other, from 0 to {count}")
 
 
 def _transposed(starts: Tensor, places: Tensor, values: Tensor, n: int) -> Compressed:

@@ -56,6 +56,10 @@ class Standardized(Operator):
     def adjoint(self, z: Rows) -> Vectors:
         return (self.operator.adjoint(z) - self.center * z.sum(1, keepdim=True)) / self.scale
 
+    @property
+    def knows_columns(self) -> bool:  # type: ignore[override]
+        return self.operator.knows_columns
+
     def column_squares(self, weights: Rows) -> Vectors:
         """sum_i w_i (a_ij - c_j)^2 / s_j^2 by its three terms, and what rounding may have taken from it."""
         squares = self.operator.column_squares(weights)

@@ -3,11 +3,13 @@
 import base64
 import hashlib
 import json
+from collections.abc import Sequence
 from importlib.resources import files
 from string import Template
 from typing import Any
 
 from sureprox._version import __version__
+from sureprox.base.words import plural
 from sureprox.report.page.audit_section import audit_section
 from sureprox.report.page.battery_section import battery_section
 from sureprox.report.page.claims_section import claims_section
@@ -24,7 +26,12 @@ SCRIPTS = ("scales.js", "plot.js", "chart.js", "page.js")
 
 def page(found: Found) -> str:
     """The same records give the same page."""
-    sections = [make(found) for make in SECTIONS]
+    count = plural(len(found.files), "record file")
+    return document([make(found) for make in SECTIONS], f"from {count} below {found.places}")
+
+
+def document(sections: Sequence[Section], origin: str) -> str:
+    """The whole file; `origin` says what it is about."""
     style, script = _asset("page.css"), "\n".join(_asset(name) for name in SCRIPTS)
     policy = f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; base-uri 'none'"
     return Template(_asset("page.html")).substitute(
@@ -33,7 +40,7 @@ def page(found: Found) -> str:
         script=script,
         data=json_block([chart.data() for section in sections for chart in section.charts]),
         links=join(element("a", section.title, href=f"#{section.name}") for section in sections),
-        lead=element("p", f"sureprox {__version__}, from {_count(found)} below {found.places}.", class_="lead"),
+        lead=element("p", f"sureprox {__version__}, {origin}.", class_="lead"),
         glance=join(_glance(section) for section in sections),
         sections="\n".join(_section(section) for section in sections),
     )
@@ -52,11 +59,6 @@ def _section(section: Section) -> Html:
 
 def _glance(section: Section) -> Html:
     return element("a", element("b", section.title), element("span", section.glance), href=f"#{section.name}")
-
-
-def _count(found: Found) -> str:
-    count = len(found.files)
-    return f"{count} record file" + ("s" if count > 1 else "")
 
 
 def _asset(name: str) -> str:

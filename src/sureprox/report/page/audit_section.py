@@ -8,12 +8,13 @@ from typing import Any
 
 from sureprox.audit.models import FLOOR
 from sureprox.audit.text import slack_text
+from sureprox.base.drawing import BLACK, BLUE, GREEN, ORANGE, PURPLE, RED, SKY
 from sureprox.evaluation.records import reading
 from sureprox.report.page.charts import Axis, Chart, Panel, Series, decades
 from sureprox.report.page.gather import AuditFile, Found
 from sureprox.report.page.markup import Cell, Html, details, element, join, nothing, number, source, table
 from sureprox.report.page.section import Section, place
-from sureprox.report.style import BLACK, BLUE, DASHED, GREEN, LONG, ORANGE, PURPLE, RED, SKY, SOLID, Style
+from sureprox.report.style import DASHED, LONG, SOLID, Style
 
 HEADS = ("statement", "it says", "as printed", "worst slack, printed", "corrected", "inequalities", "remark")
 GAINS = {

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from sureprox.base.words import plural
 from sureprox.evaluation.battery_records import LEVELS, KindRecord
 from sureprox.evaluation.records import reading
 from sureprox.report.battery import LABELS, TARGET, profile, summaries
@@ -37,7 +38,7 @@ def battery_section(found: Found) -> Section:
             charts.append(chart(file.records))
             parts.append(_file(file))
             kinds |= {record.kind for record in file.records}
-    files = f"{len(found.batteries)} file" + ("s" if len(found.batteries) > 1 else "")
+    files = plural(len(found.batteries), "file")
     body = join([element("p", EXPLANATION), *parts])
     return Section("battery", "Battery", body, f"{len(kinds)} kinds of problem in {files}", charts)
 
@@ -56,8 +57,7 @@ def chart(records: Sequence[KindRecord]) -> Chart:
             grid = sorted({t for curves in by_level.values() for t, _ in curves[name]})
             values = {level_text(level): _on_grid(curves[name], grid) for level, curves in by_level.items()}
             series.append(Series(label, label, look[label], grid, values, steps=True))
-        count = len({record.kind for record in part})
-        panels.append(Panel(f"{family}, {count} kind{'s' if count > 1 else ''}", series))
+        panels.append(Panel(f"{family}, {plural(len({record.kind for record in part}), 'kind')}", series))
     axis = Axis("times the iterations of the best", {"log": (1, widest), "linear": (1, widest)})
     y = Axis("share of the instances", {"linear": (0, 1.02)})
     return Chart("Performance profile", axis, y, panels, columns=len(panels), unit="t", start=level_text(TARGET))

@@ -5,12 +5,14 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from sureprox.base.drawing import BLACK, BLUE, GREEN
+from sureprox.base.words import plural
 from sureprox.evaluation.records import reading
 from sureprox.report.page.charts import Axis, Chart, Panel, Series, finite
 from sureprox.report.page.gather import Found, TrainingLog
 from sureprox.report.page.markup import Html, Row, element, join, nothing, number, source, table
 from sureprox.report.page.section import Section, place
-from sureprox.report.style import BLACK, BLUE, DASHED, GREEN, SOLID, Style
+from sureprox.report.style import DASHED, SOLID, Style
 from sureprox.training.curves import title
 from sureprox.training.events import Event
 
@@ -49,9 +51,8 @@ def training_section(found: Found) -> Section:
             parts.append(_log(log, drawn))
             rows.append(_row(log))
     summary = table(HEADS, rows, "Training runs on record")
-    count = len(found.trainings)
     body = join([element("p", EXPLANATION), summary, element("div", *parts, class_="small-multiples")])
-    return Section("training", "Training", body, f"{count} run" + ("s" if count > 1 else ""), charts)
+    return Section("training", "Training", body, plural(len(found.trainings), "run"), charts)
 
 
 def chart(log: TrainingLog) -> Chart | None:

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from sureprox.base.errors import InputError
+from sureprox.base.words import suggested
 
 NUMBERS = ("l1", "l2", "low", "high", "groups", "group_weights", "weights", "offset")
 SPARSE = ("A_data", "A_indices", "A_indptr", "A_shape")  # A in CSR format, as its four arrays
@@ -138,11 +139,6 @@ def _meant(name: str) -> str | None:
             return key
     close = difflib.get_close_matches(lower, [key for key in KEYS if len(key) > 1], n=1, cutoff=CLOSE)
     return close[0] if close else None
-
-
-def suggested(word: Any, known: Collection[str]) -> str:
-    close = difflib.get_close_matches(str(word)[:100], list(known), n=1)
-    return f"did you mean {close[0]!r}?" if close else f"choose one of {', '.join(known)}"
 
 
 def values(name: str, given: Any) -> torch.Tensor:

@@ -1,8 +1,8 @@
 """From checked arrays to a problem: a loss, a penalty, and where it starts."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -14,7 +14,10 @@ from sureprox.problems import Problem, checks, losses, penalties
 from sureprox.problems.operators import Operator
 from sureprox.problems.smooth import LinearModel
 from sureprox.sources.problem_files.asked import TARGETS, Asked, Kind, LossName, values, whole_numbers
+from sureprox.sources.problem_files.intercepts import best_alone, freed
 from sureprox.sources.problem_files.limits import Array
+
+M = TypeVar("M", bound=LinearModel)
 
 NO_LAM = "there is no lam; give --lam, or --lam-ratio for a share of the largest useful one"
 BOXED = ("l2", "low", "high")  # what does not go with groups
@@ -31,11 +34,17 @@ class Assembled:
     penalty: Mapping[str, Tensor] = field(default_factory=dict)
 
 
-def assembled(arrays: Mapping[str, Any], asked: Asked, source: str) -> Assembled:
-    """`arrays`: A, an array or an operator, and others by their keys."""
+def assembled(
+    arrays: Mapping[str, Any], asked: Asked, source: str, *, intercept: bool = False, combine: bool = False
+) -> Assembled:
+    """`arrays`: A, an array or an operator, and others by their keys.
+
+    `intercept`: the last coordinate is not penalised. `combine`: several right-hand sides and another number of values
+    of lam make all combinations; for arrays that are part of a larger set this would be a mistake.
+    """
     loss, target = _decided(arrays, asked, source)
     try:
-        return _assembled(arrays, asked, loss, target)
+        return _assembled(arrays, asked, loss, target, intercept, combine)
     except InputError as error:
         raise InputError(f"{source}: {error}") from None
 
@@ -57,7 +66,9 @@ def _decided(arrays: Mapping[str, Any], asked: Asked, source: str) -> tuple[Loss
     return loss, held[0]
 
 
-def _assembled(arrays: Mapping[str, Any], asked: Asked, loss: LossName, target: str) -> Assembled:
+def _assembled(
+    arrays: Mapping[str, Any], asked: Asked, loss: LossName, target: str, intercept: bool, combine: bool
+) -> Assembled:
     A = arrays["A"]
     matrix: Tensor | Operator
     if isinstance(A, Operator):
@@ -76,8 +87,11 @@ def _assembled(arrays: Mapping[str, Any], asked: Asked, loss: LossName, target: 
 
     right = row(target, m)
     f = _loss(loss, matrix, right, asked, row("weights", m), row("offset", m))
-    f, r, penalty = _with_penalty(f, arrays, asked, wanted)
-    problem = Problem(f, r)
+    if intercept and loss is LossName.SOFTMAX:
+        raise InputError("an intercept does not go with softmax; leave out --intercept")
+    f, asked, grid = _for_each_target(f, asked) if combine else (f, asked, None)
+    f, r, penalty = _with_penalty(f, arrays, asked, wanted, intercept)
+    problem = Problem(f, r, grid=grid)
     start = row("x0", problem.n)
     if start is not None:
         problem.start(start)  # checks it
@@ -104,9 +118,14 @@ def _loss(
 
 
 def _with_penalty(
-    f: LinearModel, arrays: Mapping[str, Any], asked: Asked, wanted: torch.dtype
+    f: LinearModel, arrays: Mapping[str, Any], asked: Asked, wanted: torch.dtype, intercept: bool
 ) -> tuple[LinearModel, penalties.Penalty, dict[str, Tensor]]:
     """f for as many instances as the numbers of r ask for, r, and these numbers."""
+
+    def made(lam: Tensor, sizes: Mapping[str, Tensor], name: str = "lam") -> penalties.Penalty:
+        r = _penalty(f, lam, sizes, groups, arrays, name)
+        return freed(r, f.shape[1]) if intercept else r
+
     groups = asked.groups if asked.groups is not None else arrays.get("groups")
     main, extra = _weights_of(arrays, asked, grouped=groups is not None)
     parts = {"low": arrays.get("low"), "high": arrays.get("high")}
@@ -122,7 +141,8 @@ def _with_penalty(
         sizes["l1"] = _fitting("l1", extra, f, per_problem=True)
     f = _repeated(f, *sizes.values())
     if asked.lam_ratio is not None:
-        f, lam = _share_of_largest(f, asked.lam_ratio, lambda zero: _penalty(f, zero, sizes, groups, arrays))
+        zero = Problem(f, made(torch.zeros((), dtype=f.like.dtype), sizes))
+        lam = _share_of_largest(zero, asked.lam_ratio, best_alone(f) if intercept else None)
     elif main is not None:
         lam = _fitting(main[0], main[1], f, per_problem=main[0] == "lam" or asked.l1 is not None)
     elif groups is not None:
@@ -133,7 +153,7 @@ def _with_penalty(
         raise InputError(NO_LAM)
     f = _repeated(f, lam)
     name = "l1" if groups is None and (main is None or main[0] == "l1") and asked.lam_ratio is None else "lam"
-    r = _penalty(f, lam.to(wanted), {key: size.to(wanted) for key, size in sizes.items()}, groups, arrays, name)
+    r = made(lam.to(wanted), {key: size.to(wanted) for key, size in sizes.items()}, name)
     numbers = {("l1" if groups is None else "lam"): lam, **sizes}
     if groups is not None:
         numbers["groups"] = torch.as_tensor(whole_numbers("groups", groups).reshape(-1))
@@ -207,27 +227,36 @@ def _repeated(f: LinearModel, *sizes: Tensor) -> LinearModel:
     return f.repeated(count) if count > 1 and f.shape[0] == 1 and f.map.shared else f
 
 
-def _share_of_largest(
-    f: LinearModel, given: Any, penalty: Callable[[Tensor], penalties.Penalty]
-) -> tuple[LinearModel, Tensor]:
-    """lam as a share of the smallest one with which x = 0 is the solution, (B, 1)."""
+def _for_each_target(f: M, asked: Asked) -> tuple[M, Asked, tuple[int, int] | None]:
+    """One A, R right-hand sides and K values of lam, K != R: all R x K problems, K for each right-hand side."""
+    R = f.shape[0]
+    name = next((name for name in ("lam_ratio", "lam", "l1") if getattr(asked, name) is not None), None)
+    given = None if name is None else values(name, getattr(asked, name))
+    if name is None or given is None or given.ndim != 1 or len(given) in (1, R) or R == 1 or not f.map.shared:
+        return f, asked, None
+    index = torch.arange(R).repeat_interleave(len(given))
+    return f.select(index), replace(asked, **dict[str, Any]({name: np.tile(given.numpy(), R)})), (R, len(given))
+
+
+def _share_of_largest(unweighted: Problem, given: Any, at: Tensor | None) -> Tensor:
+    """lam as a share of the smallest one with which `at`, zero by default, is the solution, (B, 1)."""
     shares = values("lam_ratio", given)
-    largest = _largest(Problem(f, penalty(torch.zeros((), dtype=f.like.dtype))))
+    largest = _largest(unweighted, at)
     if 1 not in (shares.numel(), len(largest)) and shares.numel() != len(largest):
         raise InputError(f"there are {shares.numel()} values of lam_ratio for {len(largest)} problems; give one")
-    return f, (shares * largest).reshape(-1, 1)
+    return (shares * largest).reshape(-1, 1)
 
 
-def _largest(problem: Problem) -> Scalars:
-    """For a penalty whose lam is 0: how far x = 0 is from a solution, in the norm that lam weighs."""
-    zero = torch.zeros(problem.batch, problem.n, dtype=problem.dtype)
-    if not bool(torch.isfinite(problem.r.value(zero)).all()):
+def _largest(problem: Problem, at: Tensor | None) -> Scalars:
+    """For a penalty whose lam is 0: how far this point is from a solution, in the norm that lam weighs."""
+    x = torch.zeros(problem.batch, problem.n, dtype=problem.dtype) if at is None else at
+    if not bool(torch.isfinite(problem.r.value(x)).all()):
         raise InputError("zero lies outside of the bounds, so that no lam makes it the solution; give lam")
     r = problem.r
     if isinstance(r, penalties.SparseGroup):
-        missed = r.norms(r.distance(zero, problem.grad(zero)))
+        missed = r.norms(r.distance(x, problem.grad(x)))
         return torch.where(r.weights > 0, missed / r.weights.clamp(min=torch.finfo(missed.dtype).tiny), 0.0).amax(1)
-    return problem.kkt_residual(zero)
+    return problem.kkt_residual(x)
 
 
 def _kind(loss: LossName, penalty: Mapping[str, Tensor]) -> str:

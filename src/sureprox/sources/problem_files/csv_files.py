@@ -1,25 +1,40 @@
-"""CSV: one row for each equation or sample, a column for each feature, and the target in one column."""
+"""Tables as text: a row for each equation or sample, a column for each feature and target."""
 
 import csv
+import gzip
+import io
 import math
 from array import array
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TextIO
 
 import numpy as np
 
 from sureprox.base.errors import InputError
-from sureprox.sources.problem_files.limits import Array
+from sureprox.sources.problem_files.limits import AT_ONCE, RATIO, Array, check_expansion
 
 DELIMITERS = (",", ";", "\t")
 
 
-def read_csv(path: Path, target: str | None = None) -> tuple[Array, Array]:
-    """Features (m, n) and the target (m,): the last column, or the one of this name or number (from 1).
+@dataclass(frozen=True)
+class Table:
+    """names: of all columns, none without a header. values (m, width): NaN in a first column that holds text."""
 
-    The first row is a header if any of its fields is not a number. Fields are separated by the first of comma,
-    semicolon and tab that it has.
+    names: list[str]
+    values: Array
+    labelled: bool = False  # whether the first column holds the names of the rows
+
+
+def read_text_table(path: Path) -> Table:
+    """The first row is a header if any of its fields is not a number.
+
+    Fields are separated by the first of comma, semicolon and tab that it has. Text is taken in the first column alone,
+    under a header and in every row: the names of the rows.
     """
-    with path.open(encoding="utf-8-sig", newline="") as file:
+    with _opened(path) as file:
         first = file.readline()
         delimiter = next((mark for mark in DELIMITERS if mark in first), None)
         if delimiter is None:
@@ -30,35 +45,41 @@ def read_csv(path: Path, target: str | None = None) -> tuple[Array, Array]:
         values = array("d")
         header = any(_number(field) is None for field in heading)
         if not header:
-            values.extend(_row(path, 1, heading, len(heading)))
+            values.extend(_row(path, 1, heading, len(heading), labelled=False))
+        labelled: bool | None = None
         for fields in rows:
             if fields:
-                values.extend(_row(path, rows.line_num, fields, len(heading)))
+                if labelled is None:
+                    labelled = header and _number(fields[0]) is None
+                values.extend(_row(path, rows.line_num, fields, len(heading), labelled))
     if not values:
         raise InputError(f"{path.name} has no rows of numbers")
     table = np.frombuffer(values, dtype=np.float64).reshape(-1, len(heading))
-    column = _column(path, target, heading if header else [], len(heading))
-    return np.delete(table, column, axis=1), table[:, column].copy()
+    return Table(heading if header else [], table, bool(labelled))
 
 
-def _column(path: Path, target: str | None, names: list[str], count: int) -> int:
-    if target is None:
-        return count - 1
-    if names.count(target) == 1:
-        return names.index(target)
-    if target.isascii() and target.isdigit() and 1 <= int(target[:9]) <= count and target not in names:
-        return int(target[:9]) - 1
-    known = f"one of {', '.join(names)[:200]}, or " if names else ""
-    raise InputError(f"{path.name} has no single column {target[:60]!r}; give {known}a number from 1 to {count}")
+@contextmanager
+def _opened(path: Path) -> Iterator[TextIO]:
+    if path.suffix.lower() != ".gz":
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            yield file
+        return
+    size = path.stat().st_size
+    with gzip.open(path) as packed:
+        content = packed.read(max(AT_ONCE, RATIO * size) + 1)
+    check_expansion(path.name, size, len(content))
+    yield io.StringIO(content.decode("utf-8-sig"), newline="")
 
 
-def _row(path: Path, line: int, fields: list[str], width: int) -> list[float]:
+def _row(path: Path, line: int, fields: list[str], width: int, labelled: bool) -> list[float]:
     if len(fields) != width:
         raise InputError(f"{path.name}, line {line} has {len(fields)} fields; the first row has {width}")
     found = []
     for j, field in enumerate(fields, 1):
         value = _number(field)
-        if value is None or not math.isfinite(value):
+        if labelled and j == 1 and value is None:
+            value = math.nan
+        elif value is None or not math.isfinite(value):
             raise InputError(f"{path.name}, line {line}, column {j} is {field[:20]!r}, not a finite number")
         found.append(value)
     return found

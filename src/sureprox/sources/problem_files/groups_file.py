@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sureprox.base.errors import InputError
+from sureprox.base.words import no_file
 from sureprox.sources.problem_files.numpy_files import read_npy
 
 MOST_BYTES = 2**30
@@ -14,8 +15,7 @@ MOST_BYTES = 2**30
 def read_groups(path: Path) -> npt.NDArray[np.int64]:
     """(n,) whole numbers, -1 for a coordinate in no group; text has them between spaces, commas or lines."""
     if not path.is_file():
-        what = "is a directory" if path.is_dir() else "does not exist"
-        raise InputError(f"{path} {what}; give a text file or .npy with the group of each coordinate")
+        raise InputError(f"{no_file(path)}; give a text file or .npy with the group of each coordinate")
     found = read_npy(path) if path.suffix.lower() == ".npy" else _read_text(path)
     flat = found.reshape(-1) if found.ndim and found.size == max(found.shape) else found
     if flat.ndim != 1 or not np.isfinite(flat).all() or (flat != np.round(flat)).any():

@@ -1,8 +1,9 @@
 """`read_problem`: from files to a checked batch of problems."""
 
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,18 +11,19 @@ import numpy as np
 from torch import Tensor
 
 from sureprox.base.errors import InputError
+from sureprox.base.words import brief, no_file, suggested
 from sureprox.problems import Problem
 from sureprox.problems.operators import Operator, Sparse
 from sureprox.problems.operators.sparse import is_sparse
-from sureprox.sources.problem_files.asked import KEYS, SPARSE, TARGETS, Asked, LossName, check_names, suggested
-from sureprox.sources.problem_files.assemble import assembled
-from sureprox.sources.problem_files.csv_files import read_csv
+from sureprox.sources.problem_files.asked import KEYS, SPARSE, TARGETS, Asked, LossName, check_names
+from sureprox.sources.problem_files.assemble import Assembled, assembled
 from sureprox.sources.problem_files.limits import Array, numbers
 from sureprox.sources.problem_files.matlab_files import read_mat
 from sureprox.sources.problem_files.numpy_files import read_npy, read_npz
 from sureprox.sources.problem_files.sparse_files import INTEGERS, from_fields, is_sparse_file, read_sparse
+from sureprox.sources.problem_files.tables import Columns, is_table, read_table
 
-SUFFIXES = "one .npz, .mat or .csv file, or two .npy files"
+SUFFIXES = "one .npz, .mat, .csv, .tsv or .parquet file, or two .npy files"
 NEEDED = "LASSO needs A, b, lam, logistic problems A, y, lam"
 FULL = tuple(key for key in KEYS if key not in SPARSE)  # what a .mat may hold
 
@@ -36,20 +38,52 @@ class Loaded:
     source: str  # names of the files
     loss: LossName = LossName.SQUARES
     penalty: Mapping[str, Tensor] = field(default_factory=dict)  # its numbers, by the names of the keys
+    columns: Columns | None = None  # of a table
 
 
-def read_problem(paths: Sequence[str | Path], *, target: str | None = None, **options: Any) -> Loaded:
-    """The problems in a `.npz` or `.mat` file, two files (A, then b or y), or a CSV table.
+def read_problem(
+    paths: Sequence[str | Path],
+    *,
+    target: str | None = None,
+    index: str | None = None,
+    intercept: bool = False,
+    standardize: bool = False,
+    **options: Any,
+) -> Loaded:
+    """The problems in a `.npz` or `.mat` file, two files (A, then b or y), or a table: `.csv`, `.tsv`, `.parquet`.
 
     A (m, n) or (B, m, n), b or y (m,) or (B, m); other keys are lam, x0 and those of `asked.NUMBERS`. The loss is what
     the file says (b: squares, y: logistic), squares where it cannot say. A sparse A is a file of
     `scipy.sparse.save_npz`, followed by b, or the keys A_data, A_indices, A_indptr, A_shape. `options` say how all of
-    this is understood, see `Asked`. `target`: column of a CSV table, the last by default.
+    this is understood, see `Asked`.
+
+    Of a table: `target`, its columns by name or number, separated by commas, the last by default; `index`, a column
+    that only numbers or names the rows, noticed by default, "none" for none; with an `intercept` that is not
+    penalised; `standardize` divides the features by their standard deviations (`tables`).
     """
     files = [Path(path) for path in paths]
     asked = Asked.of(options)
     source = " and ".join(file.name for file in files)
-    return _loaded(_read(files, asked.named_loss or LossName.SQUARES, target), asked, source)
+    loss = asked.named_loss or LossName.SQUARES
+    if len(files) == 1 and is_table(files[0]):
+        _require_file(files[0])
+        key, centred = TARGETS[loss][0], loss is LossName.SQUARES
+        with _damage_named(files):
+            arrays, columns = read_table(
+                files[0], key, target, index, intercept=intercept, standardize=standardize, centred=centred
+            )
+        found = assembled(arrays, asked, source, intercept=intercept and not centred, combine=True)
+        return replace(_found(found, source), columns=columns)
+    given = {
+        "target": target is not None,
+        "index": index is not None,
+        "intercept": intercept,
+        "standardize": standardize,
+    }
+    for name, is_given in given.items():
+        if is_given:
+            raise InputError(f"--{name} goes with a table (.csv, .tsv or .parquet); leave it out")
+    return _found(assembled(_read(files, loss), asked, source, combine=True), source)
 
 
 def from_arrays(arrays: Mapping[str, Any], *, source: str = "the arrays", **options: Any) -> Loaded:
@@ -72,22 +106,38 @@ def from_arrays(arrays: Mapping[str, Any], *, source: str = "the arrays", **opti
 
 
 def _loaded(arrays: dict[str, Any], asked: Asked, source: str) -> Loaded:
-    found = assembled(arrays, asked, source)
+    return _found(assembled(arrays, asked, source), source)
+
+
+def _found(found: Assembled, source: str) -> Loaded:
     return Loaded(found.problem, found.kind, found.x0, source, found.loss, found.penalty)
 
 
-def _read(files: Sequence[Path], loss: LossName, target: str | None) -> dict[str, Any]:
+def _require_file(file: Path) -> None:
+    if not os.path.isfile(file):  # not Path.is_file, which fails on names no file can have
+        raise InputError(f"{no_file(file)}; give {SUFFIXES}")
+    if not os.access(file, os.R_OK):
+        raise InputError(f"{file} cannot be read: permission denied")
+
+
+@contextmanager
+def _damage_named(files: Sequence[Path]) -> Iterator[None]:
+    """Damaged bytes make the readers of zip, zlib and numpy headers raise almost anything."""
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:
+        names = " or ".join(file.name for file in files)
+        raise InputError(f"{names} is damaged or not what its name says ({brief(error)})") from None
+
+
+def _read(files: Sequence[Path], loss: LossName) -> dict[str, Any]:
     suffixes = [file.suffix.lower() for file in files]
     for file in files:
-        if not os.path.isfile(file):  # not Path.is_file, which fails on names no file can have
-            what = "is a directory" if os.path.isdir(file) else "does not exist"
-            raise InputError(f"{file} {what}; give {SUFFIXES}")
-        if not os.access(file, os.R_OK):
-            raise InputError(f"{file} cannot be read: permission denied")
-    if target is not None and suffixes != [".csv"]:
-        raise InputError("a target column is chosen in CSV files only")
+        _require_file(file)
     key = TARGETS[loss][0]
-    try:
+    with _damage_named(files):
         if suffixes == [".npz"]:
             if is_sparse_file(files[0]):
                 raise InputError(
@@ -100,15 +150,6 @@ def _read(files: Sequence[Path], loss: LossName, target: str | None) -> dict[str
             return {"A": read_npy(files[0]), key: read_npy(files[1])}
         if suffixes == [".npz", ".npy"]:
             return {"A": _sparse_file(files[0]), key: read_npy(files[1])}
-        if suffixes == [".csv"]:
-            A, values = read_csv(files[0], target)
-            return {"A": A, key: values}
-    except InputError:
-        raise
-    except Exception as error:  # damaged bytes make the readers of zip, zlib and numpy headers raise almost anything
-        names = " or ".join(file.name for file in files)
-        what = " ".join(f"{type(error).__name__}: {error}".split())[:120]
-        raise InputError(f"{names} is damaged or not what its name says ({what})") from None
     names = ", ".join(file.name for file in files) or "no file"
     raise InputError(f"cannot read problems from {names}; give {SUFFIXES}: A.npy b.npy")
 

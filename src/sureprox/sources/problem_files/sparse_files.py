@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from sureprox.base.errors import InputError
+from sureprox.base.words import brief
 from sureprox.problems.operators import Sparse
 from sureprox.sources.problem_files.asked import SPARSE
 from sureprox.sources.problem_files.limits import Array
@@ -35,8 +36,7 @@ def read_sparse(path: Path) -> Sparse:
     except InputError:
         raise
     except Exception as error:  # as above
-        what = " ".join(f"{type(error).__name__}: {error}".split())[:120]
-        raise InputError(f"{path.name} is damaged or not what its name says ({what})") from None
+        raise InputError(f"{path.name} is damaged or not what its name says ({brief(error)})") from None
 
 
 def _read(path: Path) -> Sparse:

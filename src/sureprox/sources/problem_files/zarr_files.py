@@ -18,6 +18,7 @@ import numpy as np
 
 from sureprox.base.errors import InputError
 from sureprox.base.files import parse_json
+from sureprox.base.words import brief
 from sureprox.sources.problem_files.limits import Array, check_expansion, check_sides
 
 LONGEST_METADATA = 2**20  # bytes
@@ -72,8 +73,9 @@ class ZarrArray:
         except MemoryError:
             raise
         except Exception as error:  # damaged bytes make the codecs raise almost anything
-            what = " ".join(f"{type(error).__name__}: {error}".split())[:120]
-            raise InputError(f"{self.path}, rows {start:,} to {stop:,}, is damaged ({what}); write it again") from None
+            raise InputError(
+                f"{self.path}, rows {start:,} to {stop:,}, is damaged ({brief(error)}); write it again"
+            ) from None
 
     def check(self, start: int = 0, stop: int | None = None) -> None:
         """The chunks of these rows, of all by default, must be there, with bytes for what they declare."""
@@ -122,8 +124,7 @@ def read_layout(path: Path) -> Layout:
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         if isinstance(error, InputError):
             raise
-        what = f"{type(error).__name__}: {error}"[:120]
-        raise InputError(f"{file} is not the metadata of a zarr array ({what})") from None
+        raise InputError(f"{file} is not the metadata of a zarr array ({brief(error)})") from None
     check_sides(str(path), layout.shape)
     if len(layout.chunks) != len(layout.shape) or not all(type(side) is int and side > 0 for side in layout.chunks):
         raise InputError(f"{path} declares chunks of shape {str(layout.chunks)[:60]} for {layout.shape}: damaged")

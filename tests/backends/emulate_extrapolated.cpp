@@ -1,10 +1,10 @@
-// ahead.cu on a CPU.
+// extrapolated.cu on a CPU.
 #include "emulate.h"
 
 #include <algorithm>
 using std::min;
 
-#include "products/ahead.cu"
+#include "products/extrapolated.cu"
 
 static struct {
     const float *A, *x, *before, *momentum, *b;
@@ -14,7 +14,7 @@ static struct {
 
 static void one_thread() {
     auto& a = arguments;
-    ahead(a.A, a.x, a.before, a.momentum, a.b, a.z, a.w, a.gradient, a.batch, a.m, a.n, a.R);
+    extrapolated(a.A, a.x, a.before, a.momentum, a.b, a.z, a.w, a.gradient, a.batch, a.m, a.n, a.R);
 }
 
 extern "C" void run(const float* A, const float* x, const float* before, const float* momentum, const float* b,

@@ -25,8 +25,8 @@ struct Extrapolated {
 // A (batch, m, n), x (batch, K, n), before (batch, K, m), momentum (batch, K), b (batch, m)
 // -> z and w (batch, K, m), gradient (blocks, batch, K, n)
 extern "C" __global__ void __launch_bounds__(THREADS, 2)
-ahead(const float* A, const float* x, const float* before, const float* momentum, const float* b, float* z, float* w,
-      float* gradient, int batch, int m, int n, int R) {
+extrapolated(const float* A, const float* x, const float* before, const float* momentum, const float* b, float* z,
+             float* w, float* gradient, int batch, int m, int n, int R) {
     const long long instance = blockIdx.x, tall = instance * POINTS * m;
     const int lane = threadIdx.x % 32;
     Extrapolated images{b + instance * m, before + tall, z + tall, w + tall,

@@ -1,4 +1,4 @@
-"""The products of a certified iteration with one read of A instead of two, on an NVIDIA GPU."""
+"""A x - b, moved on by momentum, and A' times that, with one read of A instead of two, on an NVIDIA GPU."""
 
 from collections.abc import Iterable
 
@@ -24,10 +24,18 @@ MOST_POINTS = 3
 
 def _build(n: int, points: int, device: int) -> cuda.Build:
     """What to compile for n columns and so many points."""
-    return "products/ahead.cu", "ahead", (*shape_of(n, points), ("POINTS", points)), device, shared_memory(n, points)
+    return (
+        "products/extrapolated.cu",
+        "extrapolated",
+        (*shape_of(n, points), ("POINTS", points)),
+        device,
+        shared_memory(n, points),
+    )
 
 
-def launch_ahead(A: Tensor, x: Tensor, before: Tensor, momentum: Tensor, b: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def launch_extrapolated(
+    A: Tensor, x: Tensor, before: Tensor, momentum: Tensor, b: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
     """z = A x - b (B, K, m), w = z + momentum (z - before), A'w (B, K, n); A (B, m, n), x (B, K, n), b (B, m)."""
     batch, m, n = A.shape
     points, device = x.shape[1], A.device.index
@@ -43,31 +51,33 @@ def launch_ahead(A: Tensor, x: Tensor, before: Tensor, momentum: Tensor, b: Tens
     return z, w, added_up(blocks, gradient)
 
 
-ahead = torch.library.custom_op("sureprox::ahead", mutates_args=())(launch_ahead)
+extrapolated = torch.library.custom_op("sureprox::extrapolated", mutates_args=())(launch_extrapolated)
 
 
-@ahead.register_fake
+@extrapolated.register_fake
 def _(A: Tensor, x: Tensor, before: Tensor, momentum: Tensor, b: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     shape = before.shape
     return before.new_empty(shape), before.new_empty(shape), x.new_empty(x.shape)
 
 
-def look_ahead(stack: Stacked, x: Tensor, before: Tensor, momentum: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def extrapolate(stack: Stacked, x: Tensor, before: Tensor, momentum: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """`Stacked.ahead` of least squares from one read of A."""
     A, b = dense(stack.problem)
-    found: tuple[Tensor, Tensor, Tensor] = cuda.direct(ahead, launch_ahead)(A, stack.centred(x), before, momentum, b)
+    found: tuple[Tensor, Tensor, Tensor] = cuda.direct(extrapolated, launch_extrapolated)(
+        A, stack.centred(x), before, momentum, b
+    )
     return found
 
 
 def look(stack: Stacked, x: Tensor) -> tuple[Tensor, Tensor]:
     """`Stacked.look` of least squares from one read of A."""
     before, momentum = x.new_zeros(*x.shape[:2], dense(stack.problem).A.shape[1]), x.new_zeros(x.shape[:2])
-    z, _, g = look_ahead(stack, x, before, momentum)
+    z, _, g = extrapolate(stack, x, before, momentum)
     return z, g
 
 
 def builds(form: Form, points: Iterable[int]) -> list[cuda.Build]:
-    """What `look_ahead` needs for so many points at a time; nothing where it is not made for the form."""
+    """What `extrapolate` needs for so many points at a time; nothing where it is not made for the form."""
     wanted = list(points)
     if not all(count <= MOST_POINTS and suits(form, count, MOST_COLUMNS) for count in wanted):
         return []

@@ -1,0 +1,170 @@
+"""Sparse least squares, exactly: working sets that grow by what is most violated, and Newton steps on their support."""
+
+from dataclasses import dataclass
+from math import sqrt
+
+import torch
+from torch import Tensor
+
+from sureprox.base.types import Vectors
+from sureprox.problems import Problem
+from sureprox.problems.forms import Form, Loss, Pieces, Shape, dense, pieces_of
+
+MOST = 2048  # coordinates of a working set
+ROUNDS = 60  # working sets
+EPOCHS = 400  # of coordinate descent on one of them
+LEAST, SHARE = 16, 1.5  # so many coordinates join at a time, and this times sqrt(n), if so many are violated
+SPARE = 0.9  # of the tolerance, so that rounding does not undo what was reached
+LOOSE = 0.3  # of the tolerance, for the gradient where r has neither cost nor bounds
+FREE = 512  # coordinates: up to here a working set may hold all of them, as it must without a penalty
+SMALL = 1e-12  # of |g_j|: what rounding leaves of a violation
+FLAT = 1e-9  # of its terms: less of a slope is rounding
+DEPENDS = 1e-11  # of a column's square: with less of it left, the column depends on others
+
+
+def has_working_sets(form: Form) -> bool:
+    """Whether `solved` applies and pays: least squares with a dense A, a separable penalty, a CPU."""
+    fits = form.separable and (form.penalty is not Shape.ZERO or form.n <= FREE)
+    known = form.loss is Loss.SQUARES and form.m > 0 and not form.shifted
+    return known and fits and form.device.type == "cpu" and form.dtype in (torch.float32, torch.float64)
+
+
+@torch.no_grad()
+def solved(problem: Problem, tol: float, floor: float, start: Vectors | None = None, chain: int = 1) -> Vectors:
+    """(B, n) in float64: points whose duality gap is at most tol max(F - gap, floor |b|^2 / 2), or the best found.
+
+    Let W be a set of coordinates, x zero beyond it. min_x F(x) on W is solved by coordinate descent in terms of
+    G = A_W'A_W and q = A_W'(A x - b),
+
+        x_j+ = clip(S(G_jj x_j - q_j, l1_j) / (G_jj + l2_j), low_j, high_j),   q+ = q + G_j (x_j+ - x_j),
+
+    and by Newton steps for the coordinates where r has a slope. Then g = A'(A x - b) is computed from A itself. With
+    v_j the distance of -g_j to the subdifferential of r_j, the coordinates beyond W with the largest
+    v_j^2 / (|a_j|^2 + l2_j) join, twice what each would lower F by alone: as many as x has already, at least
+    1.5 sqrt(n). So most of A is read a few times only.
+
+    It starts at zero or at `start`; in a `chain` of instances, which lie one after the other and have the same A, from
+    the solution of the one before. What a point is worth, a certificate has to say.
+
+    The kernel is the same with less work: it solves W no better than its own gap asks for, leaves columns that depend
+    on others out of a Newton step, and returns numbers of the problem's precision where these are good enough.
+    """
+    exact = problem.to(dtype=torch.float64)
+    A, b = dense(exact)
+    pieces = Pieces(*(part.expand(problem.batch, problem.n) for part in pieces_of(exact)))
+    x = torch.zeros(problem.batch, problem.n, dtype=torch.float64) if start is None else start.double()
+    found: list[Tensor] = []
+    for i in range(problem.batch):
+        one = Instance(
+            exact.select(torch.tensor([i])), A if A.ndim == 2 else A[i], b[i], Pieces(*(part[i] for part in pieces))
+        )
+        found.append(one.solved(found[-1] if i % chain else x[i], tol, floor))
+    return torch.stack(found)
+
+
+@dataclass(frozen=True)
+class Instance:
+    """One of a batch, as it is and as (m, n), (m,) and (n,)."""
+
+    problem: Problem
+    A: Tensor
+    b: Tensor
+    r: Pieces
+
+    def solved(self, x: Tensor, tol: float, floor: float) -> Tensor:
+        x = x.clamp(self.r.low, self.r.high)
+        W, squares, stuck = x != 0, self.A.square().sum(0), 0
+        tiny = LOOSE * tol * float((self.A.mT @ (self.A @ x - self.b)).abs().max())
+        for _ in range(ROUNDS):
+            if self._solves(x, tol, floor, tiny):
+                return x
+            g = self.A.mT @ (self.A @ x - self.b)
+            v = self.problem.r.distance(x.unsqueeze(0), g.unsqueeze(0))[0]
+            v = torch.where(W | (v <= SMALL * g.abs()), 0.0, v)
+            count = max(LEAST, int(SHARE * sqrt(len(x))), int((x != 0).sum()))
+            more = (v.square() / (squares + self.r.l2)).nan_to_num(nan=0.0).topk(min(count, int((v > 0).sum()))).indices
+            stuck = stuck + 1 if not len(more) else 0
+            if stuck > 2 or int(W.sum()) + len(more) > MOST:
+                return x
+            W[more] = True
+            index = W.nonzero()[:, 0]
+            part = Restricted(self.A[:, index].mT @ self.A[:, index], Pieces(*(of[index] for of in self.r)))
+            x = x.index_copy(0, index, part.solved(x[index], g[index]))
+        return x
+
+    def _solves(self, x: Tensor, tol: float, floor: float, tiny: float) -> bool:
+        """By the gap, or, where r leaves coordinates loose so that it says nothing, by the gradient."""
+        seen = self.problem.certificate(x.unsqueeze(0))
+        if bool(((self.r.l1 == 0) & (self.r.l2 == 0) & (self.r.low.isinf() | self.r.high.isinf())).any()):
+            return float(seen.kkt) <= tiny
+        return bool(seen.gap <= SPARE * tol * max(float(seen.objective - seen.gap), floor * float(self.b @ self.b) / 2))
+
+
+@dataclass(frozen=True)
+class Restricted:
+    """The problem on a working set: its normal matrix (k, k) and its penalty."""
+
+    G: Tensor
+    r: Pieces
+
+    def solved(self, x: Tensor, q: Tensor) -> Tensor:
+        """From x with the gradient q: until no coordinate changes its side after a whole Newton step."""
+        x, q, reached = x.clone(), q.clone(), False
+        for _ in range(EPOCHS):
+            before = self._sides(x)
+            for j in range(len(x)):
+                by = self._best(x, q, j) - x[j]
+                if by != 0:
+                    x[j] += by
+                    q += by * self.G[j]
+            if reached and torch.equal(self._sides(x), before):
+                break
+            for _ in range(len(x) + 1):
+                move, reached = self._newton(x, q)
+                x, q = x + move, q + self.G @ move
+                if reached:
+                    break
+        return x.clamp(self.r.low, self.r.high)
+
+    def _best(self, x: Tensor, q: Tensor, j: int) -> Tensor:
+        h = self.G[j, j] + self.r.l2[j]
+        if not h > 0:
+            return x[j]
+        v = self.G[j, j] * x[j] - q[j]
+        soft = v - v.clamp(-self.r.l1[j], self.r.l1[j])
+        return (soft / h).clamp(self.r.low[j], self.r.high[j])
+
+    def _sides(self, x: Tensor) -> Tensor:
+        """Which piece of r each coordinate is on: 1 or -1; 2 or -2 at a bound, 3 at the kink; 0 where there is none."""
+        kink = torch.where(x == 0, 3.0, x.sign()) * (self.r.l1 > 0)
+        return torch.where(x <= self.r.low, -2.0, torch.where(x >= self.r.high, 2.0, kink))
+
+    def _newton(self, x: Tensor, q: Tensor) -> tuple[Tensor, bool]:
+        """The move to the solution with these slopes, and True, if they last so long.
+
+        Else what is lower: the move as far as they last, or its projection on where they do.
+        """
+        sides = self._sides(x)
+        on = (sides.abs() <= 1).nonzero()[:, 0]
+        if not len(on):
+            return torch.zeros_like(x), True
+        G, r, y = self.G[on][:, on], Pieces(*(of[on] for of in self.r)), x[on]
+        slope = q[on] + r.l2 * y + r.l1 * sides[on]
+        H = G + torch.diag(r.l2)
+        d = -torch.linalg.pinv(H, hermitian=True, rtol=DEPENDS) @ slope
+        left, flat = slope + H @ d, False
+        if bool(left.abs().max() > FLAT * (q[on].abs() + r.l1).max()):  # r has a slope where A_W sees nothing
+            d, flat = -left, True
+        kink = r.l1 > 0
+        low = torch.where(kink & (y > 0), r.low.clamp(min=0), r.low)
+        high = torch.where(kink & (y < 0), r.high.clamp(max=0), r.high)
+        shares = torch.where(d == 0, torch.inf, (torch.where(d < 0, low, high) - y) / d)
+        until, first = shares.min(0)
+        if until >= 1 and not flat:
+            return torch.zeros_like(x).index_copy(0, on, d), True
+        if flat and bool(until.isinf()):
+            return torch.zeros_like(x), False
+        partly, whole = until * d, (y + d).clamp(low, high) - y
+        partly[first] = torch.where(d[first] < 0, low[first], high[first]) - y[first]
+        lower = partly if flat else min((partly, whole), key=lambda by: float(by @ slope + by @ H @ by / 2))
+        return torch.zeros_like(x).index_copy(0, on, lower), False

@@ -1,0 +1,257 @@
+"""Least squares with a separable penalty on working sets: specification, kernel, and what `solve` makes of it."""
+
+import re
+from importlib.resources import files
+
+import numpy as np
+import pytest
+import torch
+from scipy import optimize
+
+import sureprox as sp
+from sureprox.guarantee.guaranteed import Track
+from sureprox.kernels.runtime.library import library
+from sureprox.kernels.working_set import cpu
+from sureprox.problems import LeastSquares, Problem
+from sureprox.problems.forms import along, form_of
+from sureprox.problems.penalties import L1, Box, ElasticNet, NonNegative, Separable, WeightedL1, Zero
+from sureprox.solve.at_once import solved_at_once
+from sureprox.solve.plan import at_once
+from sureprox.solve.solution import Status
+from sureprox.support import working_set
+
+F64 = torch.float64
+PENALTIES = {
+    "lasso": lambda n: L1(0.5),
+    "little": lambda n: L1(1e-3),
+    "weighted": lambda n: WeightedL1(torch.linspace(0.1, 2, n)),
+    "with free": lambda n: WeightedL1((torch.arange(n) >= 3).double()),
+    "elastic net": lambda n: ElasticNet(0.5, 0.3),
+    "nonnegative": lambda n: NonNegative(0.2),
+    "nnls": lambda n: NonNegative(),
+    "box": lambda n: Box(-0.1, 0.2),
+    "box beside zero": lambda n: Box(0.1, 0.2),
+    "ridge": lambda n: Separable(l2=0.3),
+    "all": lambda n: Separable(l1=torch.linspace(0, 1, n), l2=0.1, low=-0.3, high=torch.linspace(0.1, 1, n)),
+    "none": lambda n: Zero(),
+}
+
+
+@pytest.fixture(autouse=True)
+def _kernels():
+    if library(build=True) is None:
+        pytest.skip("no C++ compiler here")
+
+
+def made(m, n, penalty="lasso", batch=3, seed=0, dtype=F64, shared=False, scale=1.0):
+    """The second instance has every column twice, the third a column of zeros."""
+    g = torch.Generator().manual_seed(seed + m + n)
+    A = scale * torch.randn(*(() if shared else (batch,)), m, n, generator=g, dtype=F64)
+    if not shared and batch > 2:
+        A[1, :, 1::2] = A[1, :, : 2 * (n // 2) : 2]
+        A[2, :, 0] = 0
+    b = scale * torch.randn(batch, m, generator=g, dtype=F64)
+    return Problem(LeastSquares(A.to(dtype), b.to(dtype)), PENALTIES[penalty](n))
+
+
+def violation(problem: Problem, x: torch.Tensor) -> float:
+    """How far x is from optimal, relative to the gradient at zero: from A, b and the definition of r alone."""
+    exact = problem.to(dtype=F64)
+    A, b = exact.f.A, exact.f.b
+    g = ((A @ x.unsqueeze(2)).squeeze(2) - b).unsqueeze(1) @ A if A.ndim == 3 else (x @ A.mT - b) @ A
+    low, high = exact.r.subdiff(x)
+    off = torch.maximum(low + g.reshape(x.shape), -g.reshape(x.shape) - high).clamp(min=0)
+    return float((off.amax(1) / (b.unsqueeze(1) @ A).reshape(len(x), -1).abs().amax(1)).max())
+
+
+@pytest.mark.parametrize("name", PENALTIES)
+@pytest.mark.parametrize(("m", "n"), [(20, 30), (40, 17), (12, 33)])
+def test_kernel_and_specification_are_optimal(name, m, n):
+    given = made(m, n, name)
+    plain, ours = working_set.solved(given, 1e-10, 1e-10), cpu.solved(given, 1e-10, 1e-10)
+    for x in (plain, ours):
+        assert bool(torch.isfinite(given.r.value(x)).all())
+        assert violation(given, x) <= 1e-5
+    one, other = given.objective(plain), given.objective(ours)
+    top = given.objective(given.r.prox(torch.zeros_like(plain), torch.ones(1, 1, dtype=F64)))
+    assert bool(((one - other).abs() <= 1e-9 * top).all())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, F64])
+@pytest.mark.parametrize("name", PENALTIES)
+@pytest.mark.parametrize("shared", [False, True])
+def test_solve_needs_no_iterations(name, shared, dtype):
+    given = made(30, 50, name, dtype=dtype, shared=shared)
+    solution = sp.solve(given)
+    assert set(solution.status) == {Status.CONVERGED}
+    assert set(solution.track) == {Track.ACTIVE_SET}
+    assert solution.engine == "kernels"
+    assert not solution.iterations.any()
+    plain = sp.solve(given, engine="plain", max_iter=20_000)
+    assert Track.ACTIVE_SET not in set(plain.track)
+    level = 1e-6 * given.objective(torch.zeros_like(plain.x, dtype=dtype)).double().nan_to_num(posinf=1e3)
+    assert bool((solution.objective <= plain.objective + 2e-6 * plain.objective + level).all())
+    seen = given.to(dtype=F64).certificate(solution.x.double())
+    torch.testing.assert_close(seen.objective, solution.objective, rtol=1e-12, atol=1e-12)
+    assert (solution.x.dtype == F64) == (dtype == F64 or bool(solution.refined.any()))
+
+
+def test_agrees_with_scikit_learn():
+    linear_model = pytest.importorskip("sklearn.linear_model")
+    for m, n, ratio in ((60, 200, 0.1), (200, 60, 0.01), (100, 150, 0.003)):
+        g = np.random.default_rng(m)
+        A, b = g.normal(size=(m, n)), g.normal(size=m)
+        lam = ratio * np.abs(A.T @ b).max()
+        theirs = linear_model.Lasso(lam / m, fit_intercept=False, tol=1e-12, max_iter=1_000_000).fit(A, b).coef_
+        np.testing.assert_allclose(sp.solve(sp.lasso(A, b, lam), tol=1e-10).x[0], theirs, atol=1e-6)
+        net = linear_model.ElasticNet(lam / m, l1_ratio=0.5, fit_intercept=False, tol=1e-12, max_iter=1_000_000)
+        ours = sp.solve(sp.elastic_net(A, b, lam / 2, lam / 2), tol=1e-12)
+        np.testing.assert_allclose(ours.x[0], net.fit(A, b).coef_, atol=1e-6)
+
+
+def test_agrees_with_scipy():
+    g = np.random.default_rng(0)
+    A, b = g.normal(size=(50, 40)), g.normal(size=50)
+    x = sp.solve(sp.nonnegative(A, b), tol=1e-10).x[0]
+    np.testing.assert_allclose(x, optimize.nnls(A, b)[0], atol=1e-7)
+    box = sp.solve(Problem(LeastSquares(A, b[None]), Box(-0.05, 0.1)), tol=1e-10).x[0]
+    np.testing.assert_allclose(box, optimize.lsq_linear(A, b, (-0.05, 0.1), tol=1e-14).x, atol=1e-6)
+    free = sp.solve(Problem(LeastSquares(A, b[None]), Zero()), tol=1e-10).x[0]
+    np.testing.assert_allclose(free, np.linalg.lstsq(A, b, rcond=None)[0], atol=1e-8)
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1e-4, 1e6, 1e40])
+def test_units_do_not_matter(scale):
+    given = made(30, 50, "lasso")
+    other = Problem(LeastSquares(scale * given.f.A, scale * given.f.b), L1(0.5 * scale**2))
+    solution = sp.solve(other)
+    assert solution.converged.all()
+    torch.testing.assert_close(solution.objective / scale**2, sp.solve(given).objective, rtol=2e-6, atol=0)
+
+
+def test_numbers_beyond_float64_are_no_answer():
+    given = made(30, 50)
+    given.f.A[1] *= 1e200
+    solution = sp.solve(given)
+    assert solution.converged.tolist() == [True, False, True]
+    assert bool(torch.isfinite(solution.x).all())
+
+
+def test_neither_neighbours_nor_threads_change_a_bit():
+    threads = torch.get_num_threads()
+    for shared in (False, True):
+        given = made(40, 60, "little", batch=70, shared=shared)
+        whole = cpu.solved(given, 1e-6, 1e-6)  # of a shared A, the whole normal matrix is computed
+        few = cpu.solved(given.select(torch.arange(2)), 1e-6, 1e-6)
+        try:
+            torch.set_num_threads(3)
+            assert torch.equal(cpu.solved(given, 1e-6, 1e-6), whole)
+        finally:
+            torch.set_num_threads(threads)
+        assert torch.equal(few, whole[:2])
+        assert torch.equal(cpu.solved(given, 1e-6, 1e-6), whole)
+
+
+def test_a_large_matrix_is_shared_among_threads():
+    given, threads = made(150, 4000, batch=1, shared=True), torch.get_num_threads()
+    alone = cpu.solved(given, 1e-8, 1e-8)
+    try:
+        torch.set_num_threads(2)
+        assert torch.equal(cpu.solved(given, 1e-8, 1e-8), alone)
+    finally:
+        torch.set_num_threads(threads)
+    assert bool(given.certificate(alone).gap <= 1e-8 * given.objective(alone))
+
+
+@pytest.mark.parametrize("way", [cpu.solved, working_set.solved])
+def test_a_chain_is_as_good_as_solves_of_their_own(way):
+    given = made(25, 40, batch=2)
+    scales = torch.tensor([[8.0, 4.0, 2.0, 0.5], [4.0, 3.0, 0.1, 0.01]], dtype=F64)
+    chain = along(given, scales) if way is cpu.solved else None
+    spread = Problem(given.f, given.r).select(torch.arange(2).repeat_interleave(4))
+    spread = Problem(spread.f, spread.r.scaled(scales.reshape(-1)))
+    x = way(spread if chain is None else chain, 1e-9, 1e-9, None, 4)
+    alone = cpu.solved(spread, 1e-9, 1e-9)
+    torch.testing.assert_close(spread.objective(x), spread.objective(alone), rtol=1e-8, atol=0)
+
+
+@pytest.mark.parametrize("way", [cpu.solved, working_set.solved])
+def test_from_a_start(way):
+    given = made(25, 40, "box")
+    start = torch.randn(3, 40, dtype=F64, generator=torch.Generator().manual_seed(1))
+    x = way(given, 1e-9, 1e-9, start)
+    zero = way(given, 1e-9, 1e-9)
+    torch.testing.assert_close(given.objective(x), given.objective(zero), rtol=1e-8, atol=1e-12)
+
+
+def test_a_path_is_a_chain():
+    given = made(30, 40, batch=2)
+    ratios = [0.1, 1.0, 0.5, 0.05]
+    found, plain = sp.path(given, ratios, tol=1e-8), sp.path(given, ratios, tol=1e-8, max_iter=5000)
+    assert found.converged.all()
+    assert plain.converged.all()
+    assert not found.iterations.any()
+    torch.testing.assert_close(found.objective, plain.objective, rtol=1e-7, atol=1e-10)
+
+
+def test_what_it_cannot_finish_goes_on(monkeypatch):
+    """No room for the working set of the first instance alone: it is iterated, from zero or better, and its
+    neighbours stay as they are."""
+    given = made(60, 80, batch=3, seed=3)
+    given.f.A[0] *= 4
+    whole = sp.solve(given)
+    sizes = (whole.x != 0).sum(1)
+    assert int(sizes[0]) > int(sizes[1:].max())
+    monkeypatch.setattr(cpu, "MOST", int(sizes[0]) - 1)
+    solution = sp.solve(given)
+    assert solution.converged.all()
+    assert solution.track[0] != Track.ACTIVE_SET
+    assert {*solution.track[1:]} == {Track.ACTIVE_SET} or int(solution.iterations[0]) > 0
+    torch.testing.assert_close(solution.objective, whole.objective, rtol=2e-6, atol=0)
+    exact = sp.reference(given)
+    distance = torch.linalg.vector_norm(exact.x, dim=1)  # from zero, where the user thinks that it began
+    assert bool((solution.bound(distance) >= solution.objective - exact.objective - 1e-9).all())
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"x0": torch.ones(3, 50, dtype=F64)}, {"record": ("gap",)}, {"certify": False}, {"max_iter": 999},
+        {"polish": False}, {"callback": lambda progress: None}, {"optimizer": sp.optimizers.FISTA()},
+    ],
+)  # fmt: skip
+def test_who_asks_for_iterations_gets_them(asked):
+    solution = sp.solve(made(30, 50), **asked)
+    assert bool((solution.iterations > 0).all())
+    assert Track.ACTIVE_SET not in set(solution.track)
+
+
+def test_what_it_is_for():
+    assert at_once(form_of(made(30, 50)), "auto").solved is cpu.solved
+    wide = Problem(LeastSquares(torch.ones(1, 4, working_set.FREE + 1), torch.ones(1, 4)), Zero())
+    logistic = sp.logistic(torch.ones(1, 4, 30), torch.ones(1, 4), 0.1)
+    for other in (wide, logistic, made(30, 50).shifted(1.0), made(30, 15)):
+        assert at_once(form_of(other), "auto").solved is None
+    assert at_once(form_of(made(30, 50)), "plain").solved is None
+
+
+def test_a_floor_of_the_whole():
+    """Gaps relative to F at the origin, as estimators ask for."""
+    given = made(30, 50, "little")
+    loose = solved_at_once(given, at_once(form_of(given), "auto"), 1e-3, 1.0)
+    assert not len(loose.left)
+    zero = given.objective(torch.zeros(3, 50, dtype=F64))
+    assert bool((loose.solution.gap <= 1e-3 * zero).all())
+
+
+def test_the_constants_are_those_of_the_specification():
+    text = files("sureprox.kernels").joinpath("working_set", "working_set.h").read_text()
+    text += files("sureprox.kernels").joinpath("working_set", "inner.h").read_text()
+    text += files("sureprox.kernels").joinpath("working_set", "columns.h").read_text()
+    for here, there in (("ROUNDS", "WORKING_SETS"), *((name, name) for name in NAMES)):
+        found = re.search(rf"\b{there} = ([\d.e+-]+)[,;]", text)
+        assert found is not None, there
+        assert float(found[1]) == getattr(working_set, here)
+
+
+NAMES = ("LEAST", "SHARE", "SPARE", "LOOSE", "SMALL", "FLAT", "DEPENDS", "EPOCHS")
