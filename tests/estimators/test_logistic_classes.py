@@ -111,7 +111,8 @@ def test_sparse_data_that_stays_sparse(monkeypatch):
 @pytest.mark.parametrize("classes", [2, 3])
 def test_cross_validation(classes):
     X, y = noisy(5, classes=classes)
-    options = {"Cs": [0.01, 0.1, 1.0], "l1_ratios": (0.0, 0.6), "cv": 3, "scoring": "neg_log_loss"}
+    # where coef_ is zero, saga stops with any intercept: not with these C
+    options = {"Cs": [0.5, 1.0, 5.0], "l1_ratios": (0.0, 0.6), "cv": 3, "scoring": "neg_log_loss"}
     ours = LogisticRegressionCV(path_tol=1e-10, **options).fit(X, y)
     if not RECENT:
         pytest.skip("scikit-learn before 1.8 has other attributes")

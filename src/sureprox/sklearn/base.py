@@ -23,14 +23,7 @@ parameters = dataclass(
 
 @parameters
 class Certified(BaseEstimator):
-    """Parameters of every solve.
-
-    max_iter : iterations of the optimizer at most.
-    tol : largest duality gap, relative to the objective; 0 is as small as float64 can tell.
-    optimizer : one of `sureprox.optimizers`, or a pretrained name; None is restarted FISTA.
-    device : "cpu", "cuda" or "auto".
-    engine : "auto", "plain", "kernels" or "compiled", as in `sureprox.solve`.
-    """
+    """Parameters of every solve; see `ElasticNet`."""
 
     max_iter: Any = 100_000
     tol: Any = 1e-10
@@ -81,17 +74,8 @@ class LinearPrediction(MultiOutputMixin, RegressorMixin):
 class LinearRegressor(LinearPrediction, Certified):
     """min_{w,c} 1/S sum_i s_i phi(x_i'w + c; y_i) + alpha r(w), S = sum_i s_i: a loss, a penalty and their parameters.
 
-    The columns of y (n_samples, n_targets) are one batch that shares X. Everything is computed in float64.
-
-    alpha : how strong the penalty is: a number >= 0, or one for each target.
-    l1_ratio : r(w) = l1_ratio |w|_1 + (1 - l1_ratio)/2 |w|^2; a number from 0 to 1, or one for each target.
-    fit_intercept : whether there is a c, which is not penalised.
-    positive : whether w >= 0.
-    warm_start : whether a fit starts from the coef_ of the one before.
-
-    coef_ (n_features,) or (n_targets, n_features), intercept_, dual_gap_ and n_iter_: a number, or one per target.
-    dual_gap_ is a certificate, computed in float64: the objective above is at most so far from its minimum. n_iter_ is
-    at least 1, as the iteration that finds nothing to do is counted.
+    The columns of y (n_samples, n_targets) are one batch that shares X. r(w) = l1_ratio |w|_1 + (1 - l1_ratio)/2 |w|^2,
+    where w >= 0 if `positive`. What the parameters and the results mean is said in `ElasticNet`.
     """
 
     alpha: Any = field(default=1.0, kw_only=False)
@@ -120,7 +104,9 @@ class LinearRegressor(LinearPrediction, Certified):
         made = self._design(X, weights, device)
         total = linear.objective_scale(weights, len(targets))
         f = self._loss(made, targets, shift, weights)
-        found = self._solved(Problem(f, self._penalty(made, total * alpha)), x0=self._start(made, shift))
+        x0 = self._last(made, shift) if self.warm_start else None
+        x0 = self._start(made, targets, weights) if x0 is None else x0
+        found = self._solved(Problem(f, self._penalty(made, total * alpha)), x0=x0)
         self._keep(made.coefficients(found.x), shift + made.intercepts(found.x), found, total, single=y.ndim == 1)
 
     def _design(self, X: Any, weights: Tensor | None, device: torch.device) -> Design:
@@ -128,7 +114,7 @@ class LinearRegressor(LinearPrediction, Certified):
         return linear.design(X, weights, self.fit_intercept, device, constant=self.fit_intercept)
 
     def _shift(self, targets: Tensor, weights: Tensor | None) -> Tensor:
-        """(t,): an intercept to begin with."""
+        """(t,): an intercept that the loss is told."""
         return linear.average(targets, weights)
 
     def _loss(self, made: Design, targets: Tensor, shift: Tensor, weights: Tensor | None) -> Smooth:
@@ -140,9 +126,13 @@ class LinearRegressor(LinearPrediction, Certified):
         ratio = tensor(numbers("l1_ratio", self.l1_ratio, len(size), most=1), size.device)
         return made.penalty(ratio * size, (1 - ratio) * size, self.positive)
 
-    def _start(self, made: Design, shift: Tensor) -> Tensor | None:
-        """The last solution, where there is one that may be used."""
-        if not self.warm_start or not hasattr(self, "coef_"):
+    def _start(self, made: Design, targets: Tensor, weights: Tensor | None) -> Tensor | None:
+        """Where a solve begins; None is zero."""
+        return None
+
+    def _last(self, made: Design, shift: Tensor) -> Tensor | None:
+        """The last solution, where there is one."""
+        if not hasattr(self, "coef_"):
             return None
         coef = tensor(np.atleast_2d(self.coef_), shift.device)
         if coef.shape != (len(shift), len(made.scale)):

@@ -84,7 +84,9 @@ class ElasticNetCV(LinearPrediction, Certified):
             for ratio in ratios
         ]
         folds = folds_of(check_cv(self.cv).split(X, y, groups), weights)
-        solved = partial(self._compared, fitted)
+        solved = partial(
+            fitted, optimizer=self.optimizer, tol=self.path_tol, max_iter=self.max_iter, engine=self.engine
+        )
         chains = self.path_tol if self.optimizer is None and self.max_iter >= MAX_ITER else None
         errors = [
             FoldErrors(made, targets, folds, self.fit_intercept, ratio, self.positive, solved, self.engine, chains).of(
@@ -118,9 +120,6 @@ class ElasticNetCV(LinearPrediction, Certified):
         if single:
             self.alphas_, self.mse_path_ = self.alphas_[0], self.mse_path_[0]
             self.alpha_, self.l1_ratio_ = float(alpha[0]), float(ratio[0])
-
-    def _compared(self, solve: Any, problem: Any, **options: Any) -> Any:
-        return solve(problem, self.optimizer, self.path_tol, self.max_iter, engine=self.engine, **options)
 
 
 @parameters

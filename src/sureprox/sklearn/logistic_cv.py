@@ -125,7 +125,7 @@ def _grid(Cs: Any) -> Array:
     given = np.ravel(np.asarray(Cs))
     if not len(given):
         raise InputError("Cs is empty; pass a whole number >= 1, or the numbers themselves")
-    return np.array([inverse_strength("Cs", C) for C in given])
+    return np.array([inverse_strength("Cs", C) for C in given.tolist()])
 
 
 def _joined(coef: Tensor, intercept: Tensor | None) -> Tensor:

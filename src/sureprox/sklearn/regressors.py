@@ -13,6 +13,8 @@ from sureprox.sklearn.base import LinearRegressor, parameters
 from sureprox.sklearn.engine import Array, number
 from sureprox.sklearn.linear import Design
 
+NOTHING = 1e-13  # what counts as a mean of zero, relative to mu = 1
+
 
 @parameters
 class HuberRegressor(LinearRegressor):
@@ -50,13 +52,18 @@ class PoissonRegressor(LinearRegressor):
     many_targets = False
 
     def _shift(self, targets: Tensor, weights: Tensor | None) -> Tensor:
-        """The logarithm of the mean."""
-        mean = linear.average(targets, weights)
-        return torch.where(mean > 0, mean, 1.0).log()
+        return torch.zeros_like(targets[0])
 
     def _loss(self, made: Design, targets: Tensor, shift: Tensor, weights: Tensor | None) -> Smooth:
-        y = targets.mT.contiguous()
-        return Poisson(made.A, y, weights=weights, offset=shift.unsqueeze(1).expand_as(y))
+        return Poisson(made.A, targets.mT.contiguous(), weights=weights)
+
+    def _start(self, made: Design, targets: Tensor, weights: Tensor | None) -> Tensor | None:
+        """The best intercept for w = 0, the logarithm of the mean; without any counts there is none, and mu -> 0."""
+        if not made.constant:
+            return None
+        mean = linear.average(targets, weights)
+        intercept = torch.where(mean > 0, mean, NOTHING).log()
+        return made.variables(torch.zeros(len(mean), len(made.scale), dtype=mean.dtype, device=mean.device), intercept)
 
     def predict(self, X: Any) -> Array:
         """exp(X coef_' + intercept_)."""
