@@ -1,6 +1,7 @@
 """Compiling, keeping and finding the kernels, and doing without."""
 
 import os
+import re
 import subprocess
 import sys
 import warnings
@@ -61,7 +62,11 @@ def test_without_a_compiler_solves_are_plain_and_the_reason_is_told(monkeypatch,
     monkeypatch.setattr(plans, "_plans", plans._Plans(4))
     problem = LassoFamily(m=3, n=1024, nonzeros=5).sample(8, torch.Generator().manual_seed(0))
     off = env.get("SUREPROX_NATIVE") == "0"  # asked for, so nothing is said
-    with warnings.catch_warnings() if off else pytest.warns(sp.EngineWarning, match=f"kernels are off.*{reason}"):
+    with (
+        warnings.catch_warnings()
+        if off
+        else pytest.warns(sp.EngineWarning, match=f"kernels are off.*{re.escape(reason)}")
+    ):
         assert prepare(problem) == "plain"
     solution = solve(problem, max_iter=20)  # it is said once
     assert solution.engine == "plain"

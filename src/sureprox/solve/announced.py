@@ -56,7 +56,7 @@ def announced(function: Callable[P, R]) -> Callable[P, R]:
 def unconverged(result: Result, given: dict[str, object]) -> str:
     """How many problems have not converged, the worst gap or residual, and what to do."""
     options = {**given, **dict(given.get("options") or {})}  # type: ignore[call-overload]
-    failed = ~result.converged.flatten()
+    failed = ~result.converged.cpu().flatten()
     count, total = int(failed.sum()), failed.numel()
     most = options.get("max_iter", MAX_ITER)
     facts = [_worst(result, failed)]
