@@ -15,7 +15,7 @@ from sureprox.optimizers import Sure, sure
 from sureprox.problems import Huber, LeastSquares, Logistic, Problem
 from sureprox.problems.forms import hessian_diagonal
 from sureprox.problems.operators import Haar
-from sureprox.problems.penalties import L1, Box, ElasticNet, NonNegative, Separable, Zero
+from sureprox.problems.penalties import L1, Box, ElasticNet, NonNegative, Penalty, Separable, Zero
 
 F64 = torch.float64
 B, M, N = 3, 12, 8
@@ -275,3 +275,46 @@ def test_a_part_of_ones_own_has_none_and_is_solved():
     assert hessian_diagonal(given) is None
     assert bool((general().init(given, given.start()).diagonal == sure.UNKNOWN).all())
     assert bool(sp.solve(given, general(), tol=1e-8, max_iter=2000).converged.all())
+
+
+class MovedSmooth:
+    """f(x + t)."""
+
+    def __init__(self, f, t):
+        self.f, self.t, self.n, self.like = f, t, f.n, t
+
+    def value(self, x):
+        return self.f.value(x + self.t)
+
+    def grad(self, x):
+        return self.f.grad(x + self.t)
+
+    def lipschitz(self):
+        return self.f.lipschitz()
+
+
+class MovedPenalty(Penalty):
+    """r(x + t)."""
+
+    def __init__(self, r, t):
+        self.r, self.t = r, t
+
+    def value(self, x):
+        return self.r.value(x + self.t)
+
+    def prox(self, v, step):
+        return self.r.prox(v + self.t, step) - self.t
+
+    def subdiff(self, x):
+        return self.r.subdiff(x + self.t)
+
+
+def test_parts_of_ones_own_walk_as_the_packages_but_for_the_diagonal(monkeypatch):
+    """What it sees of r comes from the subdifferential, wherever zero is; an f of one's own says nothing of its Hessian."""
+    t, x0 = 3 * normal(B, N, seed=5), normal(B, N, seed=2)
+    given = Problem(LeastSquares(normal(B, M, N), normal(B, M, seed=1)), L1(0.2))
+    own = Problem(MovedSmooth(given.f, t), MovedPenalty(given.r, t))
+    ours = path(own, general(), x0, WALK)
+    assert gap(ours, path(given.shifted(t), general(), x0, WALK)) > 1e-6
+    monkeypatch.setattr(sure, "hessian_diagonal", lambda some: None)
+    assert gap(ours, path(given.shifted(t), general(), x0, WALK)) <= 1e-10

@@ -138,9 +138,8 @@ class Sure(LearnedOptimizer[SureState]):
         if self.features is not Features.GENERAL:
             return None
         y = problem.centred(x)
-        l1, l2 = problem.r.least_slope(y), problem.r.curvature(y)
-        l1 = torch.where(torch.isfinite(l1), l1, 0.0)  # it is infinite where 0 is the only point
-        return Form(l1, l2, l2 * y, torch.ones_like(y) if diagonal is None else diagonal)
+        l2 = problem.r.curvature(y)
+        return Form(l2, l2 * y, torch.ones_like(y) if diagonal is None else diagonal)
 
     def move(self, problem: Problem, state: SureState, seen: Seen) -> SureState:
         x, g, inverse_L = state.x, seen.grad, state.step_size.unsqueeze(1)
