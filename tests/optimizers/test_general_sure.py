@@ -310,7 +310,7 @@ class MovedPenalty(Penalty):
 
 
 def test_parts_of_ones_own_walk_as_the_packages_but_for_the_diagonal(monkeypatch):
-    """What it sees of r comes from the subdifferential, wherever zero is; an f of one's own says nothing of its Hessian."""
+    """What it sees of r comes from the subdifferential, wherever zero is; an f of one's own has no diagonal to show."""
     t, x0 = 3 * normal(B, N, seed=5), normal(B, N, seed=2)
     given = Problem(LeastSquares(normal(B, M, N), normal(B, M, seed=1)), L1(0.2))
     own = Problem(MovedSmooth(given.f, t), MovedPenalty(given.r, t))
