@@ -10,11 +10,11 @@ from sureprox.base.types import Vectors
 
 
 class Features(StrEnum):
-    L1 = "l1"  # made for r = lam |x|_1: where a penalty has no l1, three of them are constant
+    ABSOLUTE = "l1"  # made for r = lam |x|_1: where a penalty has no l1, three of them are constant
     GENERAL = "general"  # for any separable r: see `place_in_form`
 
 
-SEEN = {Features.L1: (14, 8), Features.GENERAL: (16, 10)}  # features of an instance, and of a coordinate
+SEEN = {Features.ABSOLUTE: (14, 8), Features.GENERAL: (16, 10)}  # features of an instance, and of a coordinate
 
 
 class Place(NamedTuple):
