@@ -27,7 +27,7 @@ from sureprox.evaluation.battery_kinds import Draw, Kind
 from sureprox.evaluation.datasets import Dataset, solved
 from sureprox.guarantee import Certified
 from sureprox.optimizers import FISTA, Optimizer
-from sureprox.problems import Huber, LeastSquares, Logistic, Poisson, Problem, Quantile, Softmax, SquaredHinge
+from sureprox.problems import Huber, LeastSquares, Logistic, Problem, Quantile, Softmax, SquaredHinge
 from sureprox.problems.operators import Compose, Convolution, Haar
 from sureprox.problems.penalties import L1, Box, ElasticNet, NonNegative, Penalty, Separable, WeightedL1
 from sureprox.solve.plan import plan
@@ -118,13 +118,6 @@ def _softmax(chance: Chance, count: int) -> Problem:
     return Problem(f, L1(share(f, 0.05)))
 
 
-def _poisson(chance: Chance, count: int) -> Problem:
-    A = matrix(chance, count, 200, 60).abs()
-    mean = 20 * clean(chance, A, 15, positive=True) + 1
-    f = Poisson(A, torch.poisson(mean, generator=chance), "identity", offset=torch.ones_like(mean))
-    return Problem(f, NonNegative())
-
-
 def _synthesis(chance: Chance, count: int) -> Problem:
     """Total variation of a signal, by its jumps."""
     A = torch.tril(torch.ones(80, 80, dtype=F64))
@@ -163,7 +156,6 @@ MORE: dict[str, Callable[[Chance, int], Problem]] = {
     "quantile": _quantile,
     "huber-nonnegative": _huber,
     "softmax": _softmax,
-    "poisson-identity": _poisson,
     "tv-synthesis": _synthesis,
     "tv-dual": _dual,
     "deblurring": _deblurring,
@@ -172,7 +164,7 @@ MORE: dict[str, Callable[[Chance, int], Problem]] = {
 
 def _at_zero(made: Callable[[Chance, int], Problem], count: int, chance: Chance) -> Draw:
     problem = made(chance, count)
-    return Draw(problem, torch.zeros(problem.batch, problem.n, dtype=F64), made.__class__.__name__)
+    return Draw(problem, torch.zeros(problem.batch, problem.n, dtype=F64), "benchmarks/general_sure.py")
 
 
 KINDS = {name: kind for name, kind in FORM_KINDS.items() if name not in GROUPS} | {

@@ -44,8 +44,8 @@ NOTES = {  # what a card says of the training and of where the weights are weake
     + "Weakest on easy problems, which restarted FISTA solves in about ten iterations: 1.7 times fewer.",
     "sure/general": "Mixture: squares, logistic and Huber losses with l1, l2 and bounds in all combinations; normal "
     "entries, AR(1) columns and rows, a rank-one factor, spectra and column norms over up to three decades; 16 to 240 "
-    "rows for 80 columns; 2 to 100 % nonzeros; starts zero, normal, moved by up to 100 (GeneralMixture). One seed, on one "
-    "CPU core. For every separable penalty; groups are refused.",
+    "rows for 80 columns; 2 to 100 % nonzeros; starts zero, normal, moved by up to 100 (GeneralMixture). One seed, "
+    "on one CPU core. For every separable penalty; groups are refused.",
     "sure/logistic-light": LOGISTIC + "Weakest on imbalanced labels: 1.3 times fewer iterations than restarted FISTA.",
 }
 

@@ -286,7 +286,7 @@ class MovedPenalty(Penalty):
         return self.r.subdiff(x + self.t)
 
 
-@select_pairs(lambda case: case.name not in ("ada-lista", "prox-newton"))  # they need to know A
+@select_pairs(lambda case: case.name not in ("ada-lista", "prox-newton", "sure-general"))  # they ask for A
 def test_shifted_problems_and_problems_of_ones_own(case, family):
     problem, optimizer, x0 = small_problem(family), case.build(), start_point()
     t = 3 * start_point(seed=5)

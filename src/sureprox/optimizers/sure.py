@@ -17,7 +17,7 @@ from sureprox.optimizers.sure_sight import Given, conjugate_share, sight
 from sureprox.problems import Problem
 from sureprox.problems.forms import hessian_diagonal
 
-REACH = {Features.L1: 8.0, Features.GENERAL: 32.0}  # R lies between 1 / (REACH L) and REACH / L
+REACH = {Features.ABSOLUTE: 8.0, Features.GENERAL: 32.0}  # R lies between 1 / (REACH L) and REACH / L
 MOMENTUM = (0.02, 0.995)  # FISTA's is kept inside, where its logit is finite
 UNKNOWN = 0.1  # the diagonal of the Hessian over L, where nothing is known of it
 RELUCTANCE = 1.0  # an untrained network takes sigmoid(-RELUCTANCE) of the conjugate direction
@@ -69,7 +69,7 @@ class Sure(LearnedOptimizer[SureState]):
     kind = "sure"
 
     def __init__(
-        self, coordinate: int = 8, instance: int = 32, conjugate: bool = False, features: str = Features.L1
+        self, coordinate: int = 8, instance: int = 32, conjugate: bool = False, features: str = Features.ABSOLUTE
     ) -> None:
         super().__init__()
         self.features = choice(Features, "features", features)
@@ -138,9 +138,8 @@ class Sure(LearnedOptimizer[SureState]):
         if self.features is not Features.GENERAL:
             return None
         y = problem.centred(x)
-        l1, l2 = problem.r.least_slope(y), problem.r.curvature(y)
-        l1 = torch.where(torch.isfinite(l1), l1, 0.0)  # it is infinite where 0 is the only point
-        return Form(l1, l2, l2 * y, torch.ones_like(y) if diagonal is None else diagonal)
+        l2 = problem.r.curvature(y)
+        return Form(l2, l2 * y, torch.ones_like(y) if diagonal is None else diagonal)
 
     def move(self, problem: Problem, state: SureState, seen: Seen) -> SureState:
         x, g, inverse_L = state.x, seen.grad, state.step_size.unsqueeze(1)

@@ -21,7 +21,7 @@ class SureNetwork(nn.Module):
     an untrained network are small, and its forget gates open.
     """
 
-    def __init__(self, instance: int, coordinate: int, outputs: int, features: Features = Features.L1) -> None:
+    def __init__(self, instance: int, coordinate: int, outputs: int, features: Features = Features.ABSOLUTE) -> None:
         super().__init__()
         for name, value, least in (("instance", instance, 1), ("coordinate", coordinate, 0)):
             if isinstance(value, bool) or not isinstance(value, int) or value < least:

@@ -10,11 +10,11 @@ from sureprox.base.types import Vectors
 
 
 class Features(StrEnum):
-    L1 = "l1"  # made for r = lam |x|_1: where a penalty has no l1, three of them are constant
+    ABSOLUTE = "l1"  # made for r = lam |x|_1: where a penalty has no l1, three of them are constant
     GENERAL = "general"  # for any separable r: see `place_in_form`
 
 
-SEEN = {Features.L1: (14, 8), Features.GENERAL: (16, 10)}  # features of an instance, and of a coordinate
+SEEN = {Features.ABSOLUTE: (14, 8), Features.GENERAL: (16, 10)}  # features of an instance, and of a coordinate
 
 
 class Place(NamedTuple):
@@ -31,13 +31,9 @@ class Place(NamedTuple):
 
 
 class Form(NamedTuple):
-    """What the general features ask of a problem besides the subdifferential; the parts of r are for each coordinate.
+    """What the general features ask of a problem besides the subdifferential, for each coordinate."""
 
-    r(x) = l1 |x| + l2/2 x^2 and bounds has these parts; any other separable r has those that `Penalty` says it has.
-    """
-
-    l1: Vectors  # how steep r is at least, on both sides of zero
-    l2: Vectors  # its curvature
+    l2: Vectors  # the curvature of r
     pull: Vectors  # l2 x
     diagonal: Vectors  # of a bound of the Hessian of f, over L
 
@@ -59,24 +55,26 @@ def place(g: Vectors, low: Vectors, high: Vectors, least: float) -> Place:
 def place_in_form(g: Vectors, low: Vectors, high: Vectors, G: Vectors, form: Form, least: float) -> Place:
     """l2 x is a part of the gradient: g + l2 x takes the place of g.
 
-    The size is l1 where that is positive, else the root mean square of G. At a bound, where one end of the
+    The largest finite bound of what the subdifferential is without l2 x, which is l1 |x|'s: l1 wherever x is. The size
+    is that where it is positive, else the root mean square of G. At a bound, where one end of the
     subdifferential is infinite, `side` is -1 for the lower one and 1 for the upper one; elsewhere it is the sign of the
     slope of r without l2 x.
     """
     whole, smooth = g + form.pull, low == high
     at_low, at_high = torch.isinf(low), torch.isinf(high)
     rms = torch.sqrt(G.square().mean(1, keepdim=True) + least)
-    compared = torch.where(form.l1 > 0, form.l1, rms)
+    low, high = low - form.pull, high - form.pull
+    l1 = size(low, high)
+    compared = torch.where(l1 > 0, l1, rms)
     ends = torch.where(at_low, -1.0, 1.0).to(g.dtype)
-    inside = torch.sign((low - form.pull) + (high - form.pull))
     return Place(
         u=whole / (compared + whole.abs()),
         excess=((whole.abs() - compared) / compared).clamp(-1, 1),
-        side=torch.where(at_low | at_high, ends, inside),
+        side=torch.where(at_low | at_high, ends, torch.sign(low + high)),
         smooth=smooth,
-        slope=torch.where(smooth, g + low, 0.0),
+        slope=torch.where(smooth, whole + low, 0.0),
         size=compared,
-        threshold=form.l1,
+        threshold=l1,
         bound=at_low | at_high,
     )
 

@@ -113,7 +113,8 @@ def _without_zeros(given: Given, least: float) -> Given:
     """In float64; what is zero, up to `least`, is a constant: its ratios have no derivative."""
     form = None if given.form is None else Form(*(part.double() for part in given.form))
     g, low, high, G, d, dg, G_before = (part.double() for part in given[:7])
-    there = (g.abs() + size(low, high) if form is None else (g + form.pull).abs() + form.l1) > least
+    pull = 0.0 if form is None else form.pull
+    there = (g + pull).abs() + size(low - pull, high - pull) > least
     g, low, high = (torch.where(there, part, part.detach()) for part in (g, low, high))
     G, d, dg, G_before = (
         torch.where(part.square().sum(1, keepdim=True) > least, part, part.detach()) for part in (G, d, dg, G_before)

@@ -22,7 +22,7 @@ SURE = ("sure/sure.h", "Sure")
 def suits_sure(optimizer: object) -> bool:
     """Whether the kernels of both machines compute its step: they know the features made for L1, and no others."""
     exactly = type(optimizer) is Sure and type(optimizer.network) is SureNetwork
-    return exactly and optimizer.features is Features.L1  # type: ignore[attr-defined]
+    return exactly and optimizer.features is Features.ABSOLUTE  # type: ignore[attr-defined]
 
 
 def sure_move(optimizer: Sure, problem: Problem, state: SureState, seen: Seen | None = None) -> SureState:
