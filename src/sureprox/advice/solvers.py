@@ -99,7 +99,7 @@ def suitable(problem: Problem) -> Sequence[str]:
     """The pretrained optimizers for this kind of problem; of the paper's variants (KIND/lasso-...) none."""
     form = form_of(problem)
     kind = {Loss.SQUARES: "lasso", Loss.LOGISTIC: "logistic"}.get(form.loss)
-    if kind is None or form.penalty in (Shape.SEPARABLE, Shape.GROUPS):
+    if kind is None or form.penalty in (Shape.SEPARABLE, Shape.GROUPS, Shape.BALLS):
         return []
     found = []
     for name in pretrained():

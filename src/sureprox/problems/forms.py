@@ -10,7 +10,7 @@ from torch import Tensor
 
 from sureprox.base.errors import InputError
 from sureprox.base.types import Scalars, Vectors
-from sureprox.problems.blocks import BLOCKS, Groups
+from sureprox.problems.blocks import BLOCKS, GroupBall, Groups
 from sureprox.problems.losses import Huber, LeastSquares, Logistic, Poisson, Quantile, Softmax, SquaredHinge
 from sureprox.problems.operators import Operator
 from sureprox.problems.problem import Problem
@@ -36,6 +36,7 @@ class Shape(StrEnum):
     ZERO = "zero"
     SEPARABLE = "separable"  # with l2 or bounds
     GROUPS = "groups"
+    BALLS = "balls"
     OWN = "own"
 
 
@@ -120,6 +121,8 @@ def shape_of(problem: Problem) -> Shape:
         if r.l1 is None:
             return Shape.ZERO
         return Shape.L1 if r.l1.ndim < 2 else Shape.WEIGHTED_L1
+    if type(r) is GroupBall:
+        return Shape.BALLS
     return Shape.GROUPS if type(r) in BLOCKS else Shape.OWN
 
 

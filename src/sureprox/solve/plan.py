@@ -290,7 +290,7 @@ def _on_gpu(simple: Plan, chosen: Engine, wait: bool) -> Plan:
 
 def can_be_recorded(given: Plan) -> bool:
     """Whether all steps are the same operations: of classes that say so themselves, on parts of this package."""
-    own = given.form.loss not in PLAINLY_DENSE or given.form.penalty in (Shape.OWN, Shape.GROUPS)
+    own = given.form.loss not in PLAINLY_DENSE or given.form.penalty in (Shape.OWN, Shape.GROUPS, Shape.BALLS)
     says_so = vars(type(given.optimizer)).get("same_every_step", False)
     return bool(says_so) and not own and given.certify not in ONE_AT_A_TIME
 

@@ -16,19 +16,18 @@ from torch import Tensor
 
 from sureprox.base.types import Scalars, Vectors
 from sureprox.problems import Problem
-from sureprox.problems.forms import Loss, Pieces, form_of, pieces_of
+from sureprox.problems.forms import Loss, Pieces, Shape, form_of, pieces_of
 from sureprox.problems.smooth import LinearModel
+from sureprox.support.faces import RIDGE, SLACK, parts, width_of
+from sureprox.support.group_face import group_minima
 
 ROUNDS = 8  # faces that are tried one after the other
 STEPS = 12  # models, one after the other, for a loss that is not quadratic
 LENGTHS = 8  # powers of 1/2 of a step, of which the one with the lowest F is taken
 SOFTEST, HARDEST = 1e-6, 1e3  # damping of a model: the first, and the last that is tried
 HARDER, SOFTER = 30.0, 10.0  # how it grows after a step in vain, and falls after another one
-SLACK = 1e-9  # relative to l1: by which a slope must leave the subdifferential
 ROUNDING = 1e-12  # relative to the largest slope, where there is no l1
 FLAT = 4e-15  # relative: differences of F that are rounding
-RIDGE = 1e-15  # of the largest diagonal entry of H: keeps systems with a flat direction solvable
-CHUNK = 2**22  # entries of gathered columns and normal matrices held at a time
 
 
 @torch.no_grad()
@@ -45,10 +44,12 @@ def newton_points(problem: Problem, x: Vectors) -> Vectors:
     y = problem.centred(x)
     damping = torch.zeros_like(y[:, 0])
     live = torch.ones_like(damping, dtype=torch.bool)
-    if form_of(problem).loss in (Loss.SQUARES, Loss.WEIGHTED_SQUARES):
+    form = form_of(problem)
+    minima = group_minima if form.penalty is Shape.GROUPS else _model_minima
+    if form.loss in (Loss.SQUARES, Loss.WEIGHTED_SQUARES) and minima is _model_minima:
         return problem.uncentred(_model_minima(problem, y, damping, live))
     for _ in range(STEPS):
-        new, fallen = _searched(problem, y, _model_minima(problem, y, damping, live))
+        new, fallen = _searched(problem, y, minima(problem, y, damping, live))
         still = (new == y).all(1)
         damping = torch.where(still, (damping * HARDER).clamp(min=SOFTEST), damping / SOFTER)
         live = live & torch.where(still, damping <= HARDEST, fallen)
@@ -89,34 +90,17 @@ def _model_minima(problem: Problem, y: Vectors, damping: Scalars, live: Tensor) 
     inside = low == high
     size = inside.sum(1)
     limit = problem.n if bool((pieces.l2 > 0).all()) else f.m
-    width = torch.where(live & (size <= limit), _width(size, problem.n), 0)
+    width = torch.where(live & (size <= limit), width_of(size, problem.n), 0)
     beyond = torch.where(inside, torch.inf, torch.maximum(low + slope, -slope - high))
     ranked = beyond.nan_to_num(nan=-torch.inf).sort(dim=1, descending=True, stable=True).indices
     found = y.clone()
-    for part, widest in _parts(width, f.m):
+    for part, widest in parts(width, f.m):
         chosen = ranked[part, :widest]
         face = _face(problem, y, slope + pieces.l2 * y, inside, pieces, part, chosen, damping)
         point = face.minimum()
         good = torch.isfinite(point).all(1, keepdim=True)
         found[part] = torch.where(good, found[part].scatter(1, chosen, point), found[part])
     return found
-
-
-def _width(size: Tensor, n: int) -> Tensor:
-    """Candidates of an instance with `size` coordinates on its face: an eighth more, and a few, to a multiple of 16."""
-    return ((size + size // 8 + 8 + 15) // 16 * 16).clamp(max=n)
-
-
-def _parts(width: Tensor, m: int) -> list[tuple[Tensor, int]]:
-    """Instances with the same width, as many together as there is room for, but for those of width zero.
-
-    So the sizes of all matrices of an instance depend on that one alone, and rounding does not tell its neighbours.
-    """
-    parts = []
-    for same in width.unique().tolist():
-        room = max(1, CHUNK // max(1, same * (2 * m + 4 * same)))
-        parts += [(part, same) for part in (width == same).nonzero()[:, 0].split(room) if same]
-    return parts
 
 
 def _face(

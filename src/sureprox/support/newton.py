@@ -25,8 +25,9 @@ def is_lasso(form: Form) -> bool:
 
 
 def can_polish(form: Form) -> bool:
-    """Whether `polished` applies: a loss and a separable penalty of this package, with a dense A, on any device."""
-    return form.loss is not Loss.OWN and form.m > 0 and form.separable
+    """Whether `polished` applies: a loss and a penalty of this package but balls, with a dense A, on any device."""
+    known = form.penalty is not Shape.OWN and form.penalty is not Shape.BALLS
+    return form.loss is not Loss.OWN and form.m > 0 and known
 
 
 @torch.no_grad()
@@ -288,5 +289,8 @@ class Polish:
 
 def _signs(problem: Problem, x: Vectors) -> tuple[Tensor, Tensor]:
     """(B, n) in int8, on which side of r's kink, or at which bound, every coordinate is, else 0; (B,) the size of S."""
+    if form_of(problem).penalty is Shape.GROUPS:
+        signs = (x if problem.shift is None else x + problem.shift).sign().to(torch.int8)
+        return signs, (signs != 0).sum(1)
     low, high = problem.r.subdiff(x if problem.shift is None else x + problem.shift)
     return (low + high).nan_to_num(nan=0.0).sign().to(torch.int8), (low == high).sum(1)
