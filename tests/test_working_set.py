@@ -73,7 +73,7 @@ def test_kernel_and_specification_are_optimal(name, m, n):
         assert bool(torch.isfinite(given.r.value(x)).all())
         assert violation(given, x) <= 1e-5
     one, other = given.objective(plain), given.objective(ours)
-    top = given.objective(given.r.prox(torch.zeros_like(plain), torch.ones(1, 1, dtype=F64)))
+    top = given.objective(given.r.prox(torch.zeros_like(plain), torch.ones(3, 1, dtype=F64)))
     assert bool(((one - other).abs() <= 1e-9 * top).all())
 
 
@@ -217,7 +217,7 @@ def test_what_it_cannot_finish_goes_on(monkeypatch):
     "asked",
     [
         {"x0": torch.ones(3, 50, dtype=F64)}, {"record": ("gap",)}, {"certify": False}, {"max_iter": 999},
-        {"polish": False}, {"callback": lambda progress: None}, {"optimizer": sp.optimizers.FISTA()},
+        {"polish": False}, {"optimizer": sp.optimizers.FISTA()},
     ],
 )  # fmt: skip
 def test_who_asks_for_iterations_gets_them(asked):

@@ -11,7 +11,7 @@ from sureprox.base.types import Vectors
 from sureprox.guarantee import Track
 from sureprox.kernels.runtime.threads import one_thread
 from sureprox.problems import Problem
-from sureprox.solve.solution import Solution, Status
+from sureprox.solve.solution import Solution, Status, named
 from sureprox.solve.stopping import Measurement, StoppingRule
 from sureprox.support.screening import Screening
 
@@ -68,21 +68,19 @@ def solved_at_once(
     refined = (coarse.double() != x).any(1)
     zero = torch.zeros(batch, dtype=torch.int64)
     none = torch.zeros(batch, dtype=torch.float64)
-    status, track = (np.full(batch, value, dtype=object) for value in (Status.CONVERGED, Track.ACTIVE_SET))
     left = (~seen.converged).nonzero()[:, 0]
-    status[left.numpy()] = Status.ITERATION_LIMIT
     solution = Solution(
         x=x if bool(refined.any()) else coarse,
         objective=seen.objective,
         gap=seen.gap,
         kkt=seen.kkt,
         iterations=zero,
-        status=status,
+        status=named((~seen.converged).long(), (Status.CONVERGED, Status.ITERATION_LIMIT)),
         history={},
         rate=torch.full_like(none, torch.inf),
         credit=none,
         moved=none,
-        track=track,
+        track=named(zero, (Track.ACTIVE_SET,)),
         pull_backs=zero,
         rejected=zero,
         refined=refined,

@@ -49,7 +49,7 @@ class Solution:
 
     What is not converged is the lowest point seen, whoever found it; its gap is the smallest that was proved for it.
 
-    `engine`: what took the steps, "plain", "kernels" or "compiled".
+    `engine`: what took the steps, or found the points without any, "plain", "kernels" or "compiled".
 
     `screening`: what `inactive` and `support_certified` are computed from, when one of them is first read. It holds the
     problem until then; without it nothing is proved.
