@@ -35,7 +35,7 @@ class Fitted:
 
 
 def default_optimizer() -> Optimizer[Any]:
-    """What `optimizer=None` stands for."""
+    """What `optimizer=None` stands for where iterations are needed."""
     return FISTA(restart=True)
 
 
@@ -65,6 +65,8 @@ def fitted(
     improved: Callable[[Tensor], Tensor] | None = None,
 ) -> Fitted:
     """Solve to the certificate `tol` of `StoppingRule`, with its `floor`, in at most `max_iter` iterations.
+
+    Without an optimizer, least squares on a CPU needs none (`sureprox.support.working_set`).
 
     `polish`: Newton steps finish an instance once its support is right (`sureprox.support`), which a first-order method
     would take thousands of steps for. `improved`: a point with

@@ -1,4 +1,4 @@
-"""`LassoCV`: every alpha on every fold, solved as one batch."""
+"""`LassoCV`: every alpha on every fold, as chains or as one batch."""
 
 from dataclasses import dataclass
 from typing import Any, Self
@@ -36,11 +36,12 @@ class Folds:
 
 
 class LassoCV(LinearRegressor):
-    """`Lasso` with alpha chosen by cross-validation; all alphas and all folds are one batch that shares X.
+    """`Lasso` with alpha chosen by cross-validation; all alphas and all folds are one batch.
 
-    A fold leaves rows out by giving them the weight zero, and its own centring is a projection (see
-    `WeightedLeastSquares`), so that each iteration is two matrix products for the whole batch. What is compared is the
-    mean over the folds of the mean squared error on the rows left out, as in scikit-learn.
+    On a CPU, without an optimizer, the alphas of a fold are a chain of working sets, each from the solution of the one
+    before. Elsewhere all of them share X: a fold leaves rows out by giving them the weight zero, and its own centring
+    is a projection (see `WeightedLeastSquares`), so that each iteration is two matrix products for the whole batch.
+    What is compared is the mean over the folds of the mean squared error on the rows left out, as in scikit-learn.
 
     eps : alpha_min / alpha_max of the path, where alpha_max is the smallest alpha with coef_ = 0.
     alphas : how many alphas the path has, or the alphas themselves.
