@@ -146,7 +146,7 @@ class LassoCV(LinearRegressor):
 
         The rows of a fold, centred and weighted, or their triangular factor, are its A and b; zeros fill up.
         """
-        if self.optimizer is not None or self.max_iter < MAX_ITER:
+        if self.optimizer is not None or self.max_iter < MAX_ITER or y.device.type != "cpu":
             return None
         n, parts = made.A.shape[1], []
         for weights in folds.train:
