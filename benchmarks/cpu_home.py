@@ -6,7 +6,7 @@ tensors that are there and as `Lasso.fit` from an array that lies column by colu
 in float64 but the first, which is in float32 for us, as the family is.
 
 The peers are at their best: one BLAS thread a process, threads or processes for many problems, whichever is quicker;
-their tolerances are those that belong to the duality gap 1e-6 F. Rounds alternate, and the best of each counts. Then our
+their tolerances are those that belong to the duality gap 1e-6 F. Rounds alternate, and the best counts. Then our
 time is taken beside two busy processes, relative to the idle one, and the bits of two runs are compared.
 
     python benchmarks/cpu_home.py [--rounds 5] [--small]

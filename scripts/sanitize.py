@@ -12,7 +12,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 TESTS = [f"tests/backends/test_native_{name}.py" for name in ("steps", "certified", "cheap", "certificate", "polish")]
-TESTS += ["tests/backends/test_native_spectrum.py"]
+TESTS += ["tests/backends/test_native_spectrum.py", "tests/test_working_set.py"]
 FLAGS = "-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer -g"
 
 

@@ -31,9 +31,10 @@ def lower_bound(problem: sp.Problem, x: Tensor) -> Tensor:
 
 
 def test_without_an_optimizer_the_default_runs():
+    """Where there are no kernels that need none (`test_working_set.py`)."""
     problem = random_problem("lasso", batch=3, m=20, n=60)
-    default = sp.solve(problem)
-    named = sp.solve(problem, default_optimizer(problem))
+    default = sp.solve(problem, engine="plain")
+    named = sp.solve(problem, default_optimizer(problem), engine="plain")
     assert torch.equal(default.x, named.x)
     assert default.converged.all()
 

@@ -38,7 +38,7 @@ class Fitted:
 
 
 def default_optimizer() -> Optimizer[Any]:
-    """What `optimizer=None` stands for."""
+    """What `optimizer=None` stands for where iterations are needed."""
     return FISTA(restart=True)
 
 
@@ -68,6 +68,8 @@ def fitted(
     x0: Tensor | None = None,
 ) -> Fitted:
     """Solve to the certificate `tol` of `StoppingRule`, with its `floor`, in at most `max_iter` iterations from x0.
+
+    Without an optimizer, least squares on a CPU needs none (`sureprox.support.working_set`).
 
     `polish`: Newton steps finish an instance once its support is right (`sureprox.support`), which a first-order method
     would take thousands of steps for.

@@ -81,7 +81,7 @@ class FoldErrors:
         are one batch, their rows filled up with zeros. Many: those of a fold share its matrix.
         """
         A, (R, K) = self.made.A, alphas.shape
-        if self.path_tol is None or not isinstance(A, Tensor):
+        if self.path_tol is None or not isinstance(A, Tensor) or A.device.type != "cpu":
             return None
         own = [self._rows(A, train) for train in self.folds.train]
         if R == 1:
@@ -90,7 +90,7 @@ class FoldErrors:
         size, errors = self.folds.train.sum(1), alphas.new_empty(R, len(self.folds), K)
         for fold, (rows, targets) in enumerate(own):
             folds = slice(None) if R == 1 else slice(fold, fold + 1)
-            some = max(1, ROOM[A.device.type] // (8 * VECTORS * (rows.shape[-1] + rows.shape[-2]) * K))
+            some = max(1, ROOM["cpu"] // (8 * VECTORS * (rows.shape[-1] + rows.shape[-2]) * K))
             for these in parts(R, some):
                 b = (targets[:, :, 0] if R == 1 else targets[:, these].mT).contiguous()
                 one = torch.ones_like(b[:, 0])

@@ -23,10 +23,11 @@ FINAL = ("fit_intercept", "positive", "max_iter", "tol", "optimizer", "device", 
 class ElasticNetCV(LinearPrediction, Certified):
     """`ElasticNet` with alpha, and l1_ratio among several, chosen by cross-validation.
 
-    All alphas, all folds and all columns of y are batches that share X. A fold leaves rows out by giving them the
-    weight zero, and its own centring is a projection (see `WeightedLeastSquares`), so that each iteration is two matrix
-    products for a whole batch. What is compared is the mean over the folds of the mean squared error on the rows left
-    out, as in scikit-learn.
+    On a CPU, without an optimizer, the alphas of a fold are a chain of working sets, each from the solution of the one
+    before. Elsewhere all alphas, all folds and all columns of y are batches that share X: a fold leaves rows out by
+    giving them the weight zero, and its own centring is a projection (see `WeightedLeastSquares`), so that each
+    iteration is two matrix products for a whole batch. What is compared is the mean over the folds of the mean squared
+    error on the rows left out, as in scikit-learn.
 
     l1_ratio : a number, or several, of which the best is chosen.
     eps : alpha_min / alpha_max of the path, where alpha_max is the smallest alpha with coef_ = 0.

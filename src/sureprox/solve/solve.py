@@ -25,7 +25,7 @@ from sureprox.problems.trial import require_shapes
 from sureprox.solve.at_once import solved_at_once
 from sureprox.solve.implicit import differentiated
 from sureprox.solve.loop import Run
-from sureprox.solve.plan import at_once, plan
+from sureprox.solve.plan import at_once, check_certify, plan
 from sureprox.solve.solution import RECORDS, Progress, Solution, Status
 from sureprox.solve.stopping import StoppingRule, judged_by_gap
 from sureprox.support.newton import Polish, can_polish
@@ -133,9 +133,11 @@ def solve(
 ) -> Solution:
     """Run `optimizer`, or the pretrained one of that name, until each certificate is below `tol` (`StoppingRule`).
 
-    Without an optimizer, `default_optimizer` chooses; and a LASSO problem of at most 48 coordinates on a CPU, for which
-    none of x0, `record`, `callback`, `step_size`, `generator` and fewer iterations is asked for, is solved without
-    iterating, exactly (`sureprox.support.path`).
+    Without an optimizer, `default_optimizer` chooses, unless no iterations are needed. On a CPU, where none of x0,
+    `record`, `step_size`, `generator`, `polish=False` and fewer iterations is asked for, least squares with a separable
+    penalty is solved on working sets by the kernels (`sureprox.support.working_set`); where there are none, and no
+    `callback`, a LASSO problem of at most 48 coordinates by following its path (`sureprox.support.path`). The points
+    are judged as all others are; what is not solved so goes on with the optimizer, from the point that was found.
 
     `certify=True`: FISTA and restarted FISTA run beside the optimizer and the best point seen is returned, so that
     F(x_k) - F* <= 2 L |x_0 - x*|^2 / (k + 1)^2 for k >= 1, whatever the optimizer does (`Certified`).
@@ -178,8 +180,12 @@ def solve(
     check_options(optimizer, max_iter, tol, record, check_every, floor)
     check_calls(generator=generator, callback=callback)
     check_switches(differentiable=differentiable, polish=polish, compile=compile)
+    check_certify(certify)
+    if compile is not None:
+        warnings.warn("compile is now engine: pass engine='compiled'", DeprecationWarning, stacklevel=2)
+        engine = "compiled" if compile else engine
     free = optimizer is None and certify and not record and max_iter >= MAX_ITER
-    free = free and all(given is None for given in (x0, callback, step_size, generator))
+    free = free and all(given is None for given in (x0, step_size, generator))
     if free and polish is not False and not differentiable and not (torch.is_grad_enabled() and problem.requires_grad):
         operations = at_once(form_of(problem), engine)
         if operations.solved is not None:
@@ -187,7 +193,8 @@ def solve(
             if not len(first.left):
                 return first.solution
             options: dict[str, Any] = {"max_iter": max_iter, "tol": tol, "certify": certify, "check_every": check_every}
-            options |= {"floor": floor, "engine": engine, "polish": polish, "differentiable": differentiable}
+            options |= {"callback": callback, "floor": floor, "engine": engine, "polish": polish}
+            options |= {"differentiable": differentiable}
             begin = first.solution.x[first.left].to(problem.dtype)
             return first.finished(solve(problem.select(first.left), None, begin, **options))
     optimizer = _chosen(problem, optimizer)
@@ -195,9 +202,6 @@ def solve(
     require_shapes(problem, start)
     if differentiable is None:
         differentiable = torch.is_grad_enabled() and (problem.requires_grad or start.requires_grad)
-    if compile is not None:
-        warnings.warn("compile is now engine: pass engine='compiled'", DeprecationWarning, stacklevel=2)
-        engine = "compiled" if compile else engine
     chosen = plan(problem, optimizer, certify, engine, differentiable)
     every = 1 if record else check_every
     threads = few_threads(chosen.form, problem.batch, chosen.operations, optimizer)
@@ -214,7 +218,7 @@ def solve(
             problem, stepping, start, rule.start, int(max_iter), rule, tuple(record), polishing, chosen.operations
         )
         del rule.start  # its gradient is as large as x
-        if free and not differentiable and has_short_path(chosen.form):
+        if free and callback is None and not differentiable and has_short_path(chosen.form):
             everyone = torch.arange(problem.batch)
             run.take(everyone, followed_path(problem), rule, ~run.done, Track.PATH)
         run.finish(generator, step_size, every, callback, state)

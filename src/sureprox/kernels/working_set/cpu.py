@@ -12,8 +12,8 @@ from sureprox.problems.forms import dense
 from sureprox.support.working_set import MOST
 
 WORKING_SET = ("working_set/working_set.h", "WorkingSet")
-WIDEST = 2048  # columns of a shared A whose normal matrix is computed as a whole, if enough instances will read it
-USUAL = 64  # coordinates of a working set
+WIDEST, LARGEST = 2048, 2**24  # columns and entries of a shared A whose normal matrix is computed as a whole,
+USUAL = 64  # if enough instances will read it: so many coordinates a working set has
 
 
 def solved(problem: Problem, tol: float, floor: float, start: Vectors | None = None, chain: int = 1) -> Vectors:
@@ -21,7 +21,7 @@ def solved(problem: Problem, tol: float, floor: float, start: Vectors | None = N
     A, b = dense(problem)
     batch, (m, n) = problem.batch, A.shape[-2:]
     shared = A.ndim == 2
-    many = shared and n <= WIDEST and batch // chain * USUAL**2 >= n**2
+    many = shared and n <= WIDEST and m * n <= LARGEST and batch // chain * USUAL**2 >= n**2
     x = torch.empty(batch, n, dtype=torch.float64)
     tensors: dict[str, Tensor | None] = {"A": A.contiguous(), "b": b.contiguous(), "x": x}
     tensors["start"] = None if start is None else start.double().contiguous()
