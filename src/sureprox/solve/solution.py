@@ -52,8 +52,8 @@ class Solution:
 
     What is not converged is the lowest point seen, whoever found it; its gap is the smallest that was proved for it.
 
-    `engine`: what took the steps, or found the points without any, "plain", "kernels" or "compiled". `guarantee`: what stood beside the optimizer,
-    "tracks", "audit", "cheap" or "none".
+    `engine`: what took the steps, or found the points without any, "plain", "kernels" or "compiled". `guarantee`: what
+    stood beside the optimizer, "tracks", "audit", "cheap" or "none".
 
     `grid`: (B,), or (R, K) for R responses and K values of lam; `unflatten` gives what is (B, ...) these axes.
 
