@@ -1,6 +1,9 @@
 """Install what extras of sureprox need, every file checked against hashes.txt, and then sureprox itself, editable.
 
 .venv/bin/python scripts/install.py cli plots
+
+PyTorch comes first and by itself. Where pip is set up to find a build for CPUs, that one is installed and no package of
+CUDA; told the hashes at once, pip would prefer the build of the index, whose hash it can read without a download.
 """
 
 import re
@@ -37,20 +40,35 @@ def entry(name: str, hashes: str) -> str:
 
 
 def pip(*arguments: str) -> None:
-    command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *arguments]
+    command = [sys.executable, "-m", "pip", *arguments, "--quiet", "--disable-pip-version-check"]
     if code := subprocess.run(command, cwd=ROOT).returncode:
         raise SystemExit(code)
+
+
+def install_exactly(text: str, directory: Path) -> None:
+    """Install the files that these lines of a requirements file name, each with its hashes, and nothing else."""
+    listed = directory / "requirements.txt"
+    listed.write_text(text)
+    pip("install", "--require-hashes", "--no-deps", "--requirement", str(listed))
+
+
+def preferred_build(name: str, hashes: str, directory: Path) -> str:
+    """The line of a requirements file for the build that pip takes without hashes; downloaded, not yet trusted."""
+    pinned, *allowed = entry(name, hashes).splitlines(keepends=True)
+    pip("download", "--no-deps", "--dest", str(directory), pinned.rstrip("\\\n "))
+    (file,) = directory.glob(f"{name}-*")
+    return f"{file.as_uri()} \\\n{''.join(allowed)}"
 
 
 def main() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     wanted = requirements(project, sys.argv[1:])
+    hashes = HASHES.read_text()
     with tempfile.TemporaryDirectory() as directory:
-        tools = Path(directory) / "tools.txt"
-        tools.write_text("".join(entry(name, HASHES.read_text()) for name in TOOLS))
-        pip("--require-hashes", "--no-deps", "--requirement", str(tools))
-    pip("--require-hashes", "--constraint", str(HASHES), *wanted)
-    pip("--no-deps", "--no-build-isolation", "--editable", ".")
+        install_exactly("".join(entry(name, hashes) for name in TOOLS), Path(directory))
+        install_exactly(preferred_build("torch", hashes, Path(directory)), Path(directory))
+    pip("install", "--require-hashes", "--constraint", str(HASHES), *wanted)
+    pip("install", "--no-deps", "--no-build-isolation", "--editable", ".")
 
 
 if __name__ == "__main__":

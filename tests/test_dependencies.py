@@ -154,6 +154,26 @@ def test_the_tools_are_installed_with_all_their_hashes():
         assert digests[name] == hashes.listed(text)[1][name]
 
 
+def test_the_build_that_pip_prefers_is_installed_only_with_a_known_hash(monkeypatch, tmp_path):
+    """Not the one of the index because its hash is known before the download."""
+    text = (ROOT / "hashes.txt").read_text()
+    version = hashes.pinned()["torch"]
+    asked = []
+
+    def pip(*arguments):
+        asked.append(arguments)
+        (tmp_path / f"torch-{version}+cpu-cp311-cp311-manylinux_2_28_x86_64.whl").touch()
+
+    monkeypatch.setattr(install, "pip", pip)
+    line = install.preferred_build("torch", text, tmp_path)
+    assert asked == [("download", "--no-deps", "--dest", str(tmp_path), f"torch=={version}")]
+    file, *allowed = line.splitlines()
+    assert file.startswith(tmp_path.as_uri())
+    assert file.endswith(".whl \\")
+    assert allowed == install.entry("torch", text).splitlines()[1:]
+    assert len(allowed) > 1
+
+
 def test_the_oldest_versions_are_the_least_that_are_allowed():
     oldest = pins("constraints-oldest.txt")
     required = [Requirement(text) for text in install.requirements(PROJECT, USED)]
