@@ -104,7 +104,7 @@ def workers():
         client = distributed.Client(local, timeout=120)
         yield client
         for opened in (client, local):
-            opened.close(timeout=30)  # an error after that, not a hang
+            opened.close(timeout=120)  # an error after that, not a hang
 
 
 @pytest.fixture(scope="session")

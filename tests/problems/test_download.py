@@ -51,7 +51,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         server = self.server
         wanted = self.headers.get("Range")
         server.asked.append(wanted)
-        time.sleep(server.delay)
+        began = time.monotonic()
+        while time.monotonic() - began < server.delay:
+            time.sleep(0.01)
         if server.status is not None:
             self.send_error(server.status)
             return
@@ -248,8 +250,9 @@ def test_no_server_at_all_is_one_line(monkeypatch):
 
 def test_a_silent_server_is_given_up(server, monkeypatch):
     monkeypatch.setattr(download, "TIMEOUT", 0.1)
-    server.delay = 0.5
+    server.delay = 60.0
     refused(lambda: downloaded(FILE, server.url), "timed out", error=DataError)
+    server.delay = 0.0
 
 
 def test_a_cache_that_cannot_be_made_is_one_line(server, tmp_path, monkeypatch):
