@@ -68,7 +68,7 @@ def test_what_the_solution_says(certify):
     best = sp.reference(problem)
     radius = (x0 - best.x).norm(dim=1)
     solution = solve(problem, NAN, x0, max_iter=57, tol=1e-14, certify=certify)
-    steps = 57 if certify is True else 5
+    steps = {True: 57, "audit": 57 / 6 - 1, "cheap": 5}[certify]
     L = 1 / problem.step_size()
     assert (solution.rate <= 2 * L / (steps + 1) ** 2).all()
     assert (solution.rate >= L / (2 * (steps + 1) ** 2)).all()  # not smaller than what the theorem gives
@@ -116,7 +116,10 @@ def test_history_is_the_best_point_and_independent_of_the_checks(certify):
     assert torch.equal(seldom.pull_backs, recorded.pull_backs)
     for k in (16, 33):
         stopped = solve(problem, optimizer, x0, max_iter=k, tol=1e-13, certify=certify)
-        torch.testing.assert_close(stopped.objective, values[k], rtol=1e-13, atol=0)
+        if certify == "audit":  # between audits only points that are measured count, which a record makes more
+            assert (stopped.objective >= values[k] * (1 - 1e-13)).all()
+        else:
+            torch.testing.assert_close(stopped.objective, values[k], rtol=1e-13, atol=0)
 
 
 @MODES
@@ -233,7 +236,7 @@ def test_a_posteriori_certificate_where_no_gap_is_known():
         for steps in (1, 4, 16, 64):
             for long in (1.0, 20.0):
                 step = long * problem.step_size()
-                solution = solve(problem, optimizer, x0, max_iter=steps, tol=1e-15, step_size=step)
+                solution = solve(problem, optimizer, x0, max_iter=steps, tol=1e-15, certify=True, step_size=step)
                 bound = solution.bound(radius)
                 assert torch.isinf(solution.gap).all()
                 assert (solution.objective - best <= bound + 1e-13).all()

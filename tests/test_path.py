@@ -101,7 +101,7 @@ def test_where_the_path_breaks_off_the_optimizer_runs(dtype):
     A[1, :, 1::2] = A[1, :, ::2]
     spoilt = sp.lasso(A, given.f.b, given.r.lam)
     assert torch.equal(followed_path(spoilt)[1], torch.zeros(40, dtype=torch.float64))
-    solution = sp.solve(spoilt, max_iter=5000, engine="plain")
+    solution = sp.solve(spoilt, engine="plain")
     assert set(solution.status) == {Status.CONVERGED}
     assert [count > 0 for count in solution.iterations.tolist()] == [False, True, False]
     assert solution.track[1] != Track.PATH
@@ -129,7 +129,7 @@ def test_a_neighbour_without_a_path_changes_nothing(dtype):
     torch.testing.assert_close(path[:1], followed_path(given)[:1], rtol=1e-12, atol=1e-12)
     assert torch.equal(path[1], torch.zeros(20, dtype=torch.float64))
     assert torch.equal(path[3], torch.zeros(20, dtype=torch.float64))
-    together = sp.solve(sp.lasso(A[:2], b[:2], lam[:2]), max_iter=5000, engine="plain")
+    together = sp.solve(sp.lasso(A[:2], b[:2], lam[:2]), engine="plain")
     assert together.track[0] == Track.PATH
     assert together.track[1] != Track.PATH
     assert set(together.status) == {Status.CONVERGED}

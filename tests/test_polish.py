@@ -233,7 +233,7 @@ def test_what_cannot_be_polished():
         pass
 
     A, b = normal(2, 8, 5), normal(2, 8, seed=1)
-    assert not can_polish(form_of(sp.group_lasso(A, b, [0, 0, 1, 1, 2], 0.1)))
+    assert can_polish(form_of(sp.group_lasso(A, b, [0, 0, 1, 1, 2], 0.1)))
     assert not can_polish(form_of(sp.lasso(A[0].to_sparse(), b, 0.1)))
     assert can_polish(form_of(random_problem("logistic")))
     assert can_polish(form_of(sp.Problem(LeastSquares(A, b), Zero())))

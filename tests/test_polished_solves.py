@@ -25,7 +25,7 @@ FAST = FISTA(restart=True)
 
 def test_the_default_solve_in_float32():
     problem = LassoFamily().sample(6, torch.Generator().manual_seed(3))
-    quick, slow = (sp.solve(problem, polish=polish) for polish in (True, False))
+    quick, slow = (sp.solve(problem, "sure", polish=polish) for polish in (True, False))
     assert {*quick.status} == {Status.CONVERGED}
     assert {*quick.track} == {Track.POLISH}
     assert Track.POLISH not in {*slow.track}
@@ -270,7 +270,7 @@ def test_gradients_flow_through_iterations():
 def test_other_problems_do_not_change():
     for dtype in (torch.float32, F64):
         f = random_problem("lasso", m=40, n=60).f
-        problem = sp.group_lasso(f.A, f.b, torch.arange(60) // 5, 10.0).to(dtype=dtype)
+        problem = sp.Problem(f, sp.penalties.GroupBall(torch.arange(60) // 5, 0.1)).to(dtype=dtype)
         on, off = (sp.solve(problem, FISTA(restart=True), max_iter=3000, polish=polish) for polish in (True, False))
         assert torch.equal(on.x, off.x)
         assert torch.equal(on.iterations, off.iterations)
@@ -342,7 +342,7 @@ def test_a_point_of_the_path_is_kept_too(monkeypatch):
     near = sp.reference(problem).x * (1 + 1e-3)
     module = import_module("sureprox.solve.solve")
     monkeypatch.setattr(module, "followed_path", lambda problem: near)
-    monkeypatch.setattr(module, "MAX_ITER", 1)
+    monkeypatch.setattr(module, "ENOUGH", 1)
     solution = sp.solve(problem, max_iter=1, tol=1e-9, polish=False)
     assert not solution.converged.any()
     assert {*solution.track} == {Track.PATH}
@@ -356,7 +356,7 @@ def test_a_point_of_the_path_is_kept_where_float64_takes_over(monkeypatch):
     near = sp.reference(problem.to(dtype=F64)).x * (1 + 1e-7)
     module = import_module("sureprox.solve.solve")
     monkeypatch.setattr(module, "followed_path", lambda problem: near)
-    monkeypatch.setattr(module, "MAX_ITER", 30)
+    monkeypatch.setattr(module, "ENOUGH", 30)
     monkeypatch.setattr(loop, "STALLED", 0)
     solution = sp.solve(problem, max_iter=30, tol=1e-15, polish=False)
     assert solution.refined.all()

@@ -190,7 +190,7 @@ def test_from_a_start(way):
 def test_a_path_is_a_chain():
     given = made(30, 40, batch=2)
     ratios = [0.1, 1.0, 0.5, 0.05]
-    found, plain = sp.path(given, ratios, tol=1e-8), sp.path(given, ratios, tol=1e-8, max_iter=5000)
+    found, plain = sp.path(given, ratios, tol=1e-8), sp.path(given, ratios, tol=1e-8, engine="plain")
     assert found.converged.all()
     assert plain.converged.all()
     assert not found.iterations.any()

@@ -91,7 +91,7 @@ def streamed() -> None:
     goal = solved_problems(family, 6, generator, torch.float64)
     optimizer = Sure(coordinate=3, instance=4, conjugate=True).double()
     trainee = optimizer.sharing_weights(detached_features=True)
-    state = trainee.init(goal.problem, family.start(len(goal.best), generator, torch.float64))
+    state = trainee.init(goal.problem, family.start(len(goal.x), generator, torch.float64))
     seen = []
     for step in (gap_step, torch.compile(gap_step, fullgraph=True, dynamic=False)):
         gaps, after = unrolled(step, trainee, goal, state, 3, flow=10.0)

@@ -63,6 +63,7 @@ def median_iterations(optimizer, problem: Problem, x0, steps: int, tol: float = 
 
 @pytest.mark.parametrize(("variant", "shift"), [("full", 30.0), ("conjugate", 0.0), ("light", 0.0)])
 def test_with_zero_output_and_free_momentum_it_is_restarted_fista(variant, shift, monkeypatch):
+    monkeypatch.setenv("SUREPROX_ENGINE", "plain")  # kernels have these bounds built in
     monkeypatch.setattr(sure, "MOMENTUM", (0.0, 1.0))
     problem, x0 = random_problem("lasso", m=20, n=40), normal(3, 40, seed=4) + shift
     ours = path(problem, silent(**VARIANTS[variant]), x0, 200)

@@ -11,7 +11,7 @@ import torch
 from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor
 
-from sureprox.base.defaults import MAX_ITER
+from sureprox.base.defaults import ENOUGH
 from sureprox.base.errors import InputError
 from sureprox.optimizers import FISTA, Optimizer
 from sureprox.optimizers.base import unusable_steps
@@ -75,7 +75,7 @@ def fitted(
     would take thousands of steps for.
     """
     start, smallest = problem.start(x0), max(tol, LEAST_TOL)
-    if optimizer is None and max_iter >= MAX_ITER:
+    if optimizer is None and max_iter >= ENOUGH:
         operations = at_once(form_of(problem), engine)
         if operations.solved is not None:
             first = solved_at_once(problem, operations, smallest, floor, None if x0 is None else start)

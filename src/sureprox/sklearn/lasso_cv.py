@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from sklearn.model_selection import check_cv
 
-from sureprox.base.defaults import MAX_ITER
+from sureprox.base.defaults import ENOUGH
 from sureprox.sklearn import linear
 from sureprox.sklearn.base import Certified, LinearPrediction, parameters
 from sureprox.sklearn.elastic_net import ElasticNet, check_precompute
@@ -88,7 +88,7 @@ class ElasticNetCV(LinearPrediction, Certified):
         solved = partial(
             fitted, optimizer=self.optimizer, tol=self.path_tol, max_iter=self.max_iter, engine=self.engine
         )
-        chains = self.path_tol if self.optimizer is None and self.max_iter >= MAX_ITER else None
+        chains = self.path_tol if self.optimizer is None and self.max_iter >= ENOUGH else None
         errors = [
             FoldErrors(made, targets, folds, self.fit_intercept, ratio, self.positive, solved, self.engine, chains).of(
                 grid

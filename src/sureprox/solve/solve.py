@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from sureprox.base.defaults import MAX_ITER, TOL
+from sureprox.base.defaults import ENOUGH, MAX_ITER, TOL
 from sureprox.base.errors import InputError
 from sureprox.base.names import PRETRAINED
 from sureprox.guarantee import Track
@@ -134,10 +134,10 @@ def solve(
     """Run `optimizer`, or the pretrained one of that name, until each certificate is below `tol` (`StoppingRule`).
 
     Without an optimizer, `default_optimizer` chooses, unless no iterations are needed. On a CPU, where none of x0,
-    `record`, `step_size`, `generator`, `polish=False` and fewer iterations is asked for, least squares with a separable
-    penalty is solved on working sets by the kernels (`sureprox.support.working_set`); where there are none, and no
-    `callback`, a LASSO problem of at most 48 coordinates by following its path (`sureprox.support.path`). The points
-    are judged as all others are; what is not solved so goes on with the optimizer, from the point that was found.
+    `record`, `step_size`, `generator`, `polish=False` and a `max_iter` below 1,000 is asked for, least squares with a
+    separable penalty is solved on working sets by the kernels (`sureprox.support.working_set`); where there are none,
+    and no `callback`, a LASSO problem of at most 48 coordinates by following its path (`sureprox.support.path`). The
+    points are judged as all others are; what is not solved so goes on with the optimizer, from the point that was found.
 
     `certify=True`: FISTA and restarted FISTA run beside the optimizer and the best point seen is returned, so that
     F(x_k) - F* <= 2 L |x_0 - x*|^2 / (k + 1)^2 for k >= 1, whatever the optimizer does (`Certified`).
@@ -184,7 +184,7 @@ def solve(
     if compile is not None:
         warnings.warn("compile is now engine: pass engine='compiled'", DeprecationWarning, stacklevel=2)
         engine = "compiled" if compile else engine
-    free = optimizer is None and certify and not record and max_iter >= MAX_ITER
+    free = optimizer is None and certify and not record and max_iter >= ENOUGH
     free = free and all(given is None for given in (x0, step_size, generator))
     if free and polish is not False and not differentiable and not (torch.is_grad_enabled() and problem.requires_grad):
         operations = at_once(form_of(problem), engine)
