@@ -14,8 +14,8 @@ from torch import Tensor
 from sureprox.evaluation.battery_forms import FORM_KINDS, FORMS
 from sureprox.evaluation.battery_kinds import KINDS, Draw, Kind
 from sureprox.problems import Huber, LeastSquares, Logistic, Problem, Softmax, SquaredHinge
-from sureprox.problems.operators import Compose, Convolution, Difference, Haar, MaskedFourier, Sparse
-from sureprox.problems.penalties import L1, ElasticNet, GroupBall, NonNegative, Separable
+from sureprox.problems.operators import Compose, Convolution, Haar, MaskedFourier, Sparse
+from sureprox.problems.penalties import L1, ElasticNet, NonNegative, Separable
 from sureprox.sources import designs as make
 
 from _form_samplers import F64, MORE, Chance, clean, matrix, noisy, share
@@ -115,14 +115,6 @@ def _blurred_counts(chance: Chance, count: int) -> Problem:
     return Problem(LeastSquares(blur, noisy(chance, clean_image, 0.02)), NonNegative(0.002))
 
 
-def _image_dual(chance: Chance, count: int) -> Problem:
-    """Total variation of an image by its dual, for which the penalty is one of groups."""
-    D = Difference((24, 24))
-    half = D.shape[0] // 2
-    pairs = [[i * 24 + j, half + i * 23 + j] for i in range(23) for j in range(23)]
-    return Problem(LeastSquares(D.T, _photographs(chance, count, 24)), GroupBall(pairs, 0.1))
-
-
 def _unmixing(chance: Chance, count: int) -> Problem:
     """Few of 60 smooth spectra of 120 bands, in nonnegative shares."""
     band = torch.linspace(0, 1, 120, dtype=F64).view(1, -1, 1)
@@ -178,7 +170,6 @@ NEW: dict[str, Callable[[Chance, int], Problem]] = {
     "fourier": _fourier,
     "inpainting": _inpainting,
     "deblurring-nonnegative": _blurred_counts,
-    "tv-image-dual": _image_dual,
     "unmixing": _unmixing,
     "digits-softmax": _digits_softmax,
     "digits-coding": _digits_coding,

@@ -1,6 +1,6 @@
 """What `solve` should run where neither working sets nor the two special Sures apply: CPU seconds of candidates.
 
-    python benchmarks/general_sure.py [--rounds 3] [--seed 7] [--kinds ...]
+    python benchmarks/general_sure.py [--rounds 2] [--seed 7] [--kinds ...]
 
 `solve(problem, candidate)` with everything else as users get it (certify="auto", which is an audit here, tol 1e-6, the
 engine "auto"), one thread, CPU seconds of the whole call, certificates included; candidates take turns, the first turn
@@ -9,18 +9,21 @@ record of it, and the same forms in larger sizes; each in a batch and as one pro
 """
 
 import argparse
+import json
 import math
 import statistics
 import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
 
 import sureprox as sp
+from sureprox.base.files import write_atomically
 from sureprox.evaluation.battery import draw
-from sureprox.optimizers import FISTA, PANOC, LocalFISTA, Optimizer
+from sureprox.optimizers import FISTA, PANOC, LocalFISTA, Optimizer, SpaRSA
 from sureprox.problems import Huber, LeastSquares, Logistic, Problem, SquaredHinge
 from sureprox.problems.forms import Form, Loss, Shape, form_of
 from sureprox.problems.operators import Compose, Convolution, Haar
@@ -36,6 +39,7 @@ BATCH = 8
 CANDIDATES: dict[str, Callable[[], Optimizer[Any]]] = {
     "restarted FISTA": partial(FISTA, restart=True),
     "LocalFISTA": LocalFISTA,
+    "SpaRSA": SpaRSA,
     "PANOC": PANOC,
     "sure": lambda: sp.load("sure/general"),
 }
@@ -117,9 +121,10 @@ def raced(problem: Problem, rounds: int) -> dict[str, dict[str, Any]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Seconds of solve with the candidates for its default.")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--kinds", nargs="*", default=[])
+    parser.add_argument("--work", type=Path, default=Path("out/general_sure"), help="finished kinds are kept here")
     options = parser.parse_args()
     torch.set_num_threads(1)
     rows: dict[str, dict[str, Any]] = {}
@@ -129,8 +134,11 @@ def main() -> None:
         if not left_to_the_default(form):
             continue
         for batch in sorted({1, problem.batch}):
-            part = problem.select(torch.arange(batch))
-            methods = raced(part, options.rounds)
+            kept = options.work / f"{name}-{batch}-{options.rounds}-{options.seed}.json"
+            if not kept.exists():
+                part = problem.select(torch.arange(batch))
+                write_atomically(kept, json.dumps(raced(part, options.rounds)).encode())
+            methods = json.loads(kept.read_text())
             quicker = {m: round(methods[FIRST]["seconds"] / methods[m]["seconds"], 3) for m in list(methods)[1:]}
             about = {"loss": form.loss.value, "penalty": form.penalty.value, "m": form.m, "n": form.n, "batch": batch}
             rows[f"{name}, batch {batch}"] = about | {"times_quicker": quicker, "methods": methods}

@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 import sureprox as sp
-from sureprox.base.errors import DataError, InputError
+from sureprox.base.errors import InputError, SureproxError
 from sureprox.base.files import write_atomically
 from sureprox.evaluation.battery import draw
 from sureprox.evaluation.battery_kinds import Kind
@@ -222,7 +222,7 @@ def main() -> None:
             began = time.perf_counter()
             try:
                 row = compared(kind, options.instances, options.seed, options.model, options.work)
-            except DataError as error:
+            except SureproxError as error:  # no data, or no F*
                 print(f"{name} is left out: {error}", flush=True)
                 continue
             write_atomically(kept, json.dumps(row).encode())
