@@ -40,6 +40,10 @@ ALIKE = (  # kinds that are in the mixture, up to sizes, seeds and ranges
     *("nnls-correlated", "logistic-l2", "logistic-elastic-net", "logistic-box", "huber-nonnegative"),
     *("huber-ridge-correlated",),
 )
+AT_ONCE = (  # least squares with a dense A and more than l1, which `solve` does on working sets on a CPU
+    *("elastic-net", "elastic-net-little-l2", "nonnegative", "nonnegative-lasso", "box", "box-tight"),
+    *("separable-mixture", "weighted-l1", "ridge", "nnls-correlated", "tv-synthesis", "tv-dual", "digits-coding"),
+)
 LARGE = {"lasso-500x2000": 4, "lasso-2000x500": 4, "spambase": 4, "digits-softmax": 4}  # most instances
 
 
@@ -115,14 +119,6 @@ def _blurred_counts(chance: Chance, count: int) -> Problem:
     return Problem(LeastSquares(blur, noisy(chance, clean_image, 0.02)), NonNegative(0.002))
 
 
-def _unmixing(chance: Chance, count: int) -> Problem:
-    """Few of 60 smooth spectra of 120 bands, in nonnegative shares."""
-    band = torch.linspace(0, 1, 120, dtype=F64).view(1, -1, 1)
-    centre, width = make.uniform(chance, count, 1, 60), 0.05 + 0.2 * make.uniform(chance, count, 1, 60)
-    A = torch.exp(-(((band - centre) / width) ** 2) / 2)
-    return Problem(LeastSquares(A, noisy(chance, clean(chance, A, 6, positive=True), 0.02)), NonNegative(0.01))
-
-
 def _digits_softmax(chance: Chance, count: int) -> Problem:
     """600 digits of scikit-learn, ten classes, several sizes of l1."""
     images, target = _digits()
@@ -170,7 +166,6 @@ NEW: dict[str, Callable[[Chance, int], Problem]] = {
     "fourier": _fourier,
     "inpainting": _inpainting,
     "deblurring-nonnegative": _blurred_counts,
-    "unmixing": _unmixing,
     "digits-softmax": _digits_softmax,
     "digits-coding": _digits_coding,
     "breast-cancer-hinge": _support_vectors,

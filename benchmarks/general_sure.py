@@ -128,7 +128,7 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     rows: dict[str, dict[str, Any]] = {}
-    for name in options.kinds or [*FROM_ZERO, *LARGER]:
+    for name in options.kinds or [*LARGER, *FROM_ZERO]:
         problem = problems(name, options.seed)
         form = form_of(problem)
         if not left_to_the_default(form):
@@ -157,6 +157,7 @@ def groups(rows: dict[str, dict[str, Any]]) -> dict[str, list[str]]:
         "all": list(rows),
         "dense": [name for name in rows if name not in operators],
         "operators": operators,
+        "larger sizes": [name for name in rows if name.rpartition(", batch")[0] in LARGER],
         "one problem": [name for name, row in rows.items() if row["batch"] == 1],
         "a batch": [name for name, row in rows.items() if row["batch"] > 1],
     }

@@ -7,13 +7,13 @@ for every method; an audit takes one more. The CPU seconds of one thread are tho
 of what a method has to know before the first (L among it), until half of the instances are there, by its kernels where
 it has any. Opponents are the optimizers of the package at the best of several settings for each kind; ProxNewton, whose
 steps are no gradients, takes part in the seconds only. Starts are zero; the moved starts of the paper are a group of
-their own. `--parts` computes the kinds that are named and leaves them in --work, for a later run to put together.
+their own. `--parts` computes the kinds that are named and leaves them in --work, for a later run to put together;
+`--finished` computes nothing, and the record names the kinds that are not there.
 """
 
 import argparse
 import json
 import math
-import os
 import statistics
 import sys
 import time
@@ -34,7 +34,7 @@ from sureprox.guarantee import Audited
 from sureprox.optimizers import FISTA, PANOC, LocalFISTA, Optimizer, OptISTA, ProxNewton, SpaRSA, read_card
 from sureprox.solve.plan import plan
 
-from _battery_kinds import FROM_ZERO, MOVED_STARTS
+from _battery_kinds import AT_ONCE, FROM_ZERO, MOVED_STARTS
 from _record import write_record
 
 LEVEL, MOST, NEWTON_STEPS = 1e-6, 20_000, 100
@@ -108,7 +108,7 @@ def compared(kind: Kind, count: int, seed: int, model: str, cache: Path) -> dict
             methods[name] = {"left out": str(error)}
             continue
         if name == BASELINE:
-            most = min(MOST, PATIENCE * max(k or MOST for k in hits) + 50)
+            most = stopped_at(hits)
         steps = gradients(name, hits)
         methods[name] = {"gradients": steps, "median": median(steps), "cpu_seconds": seconds}
     return {
@@ -128,46 +128,54 @@ def median(hits: Hits) -> float | None:
 
 
 def judged(row: dict[str, Any]) -> dict[str, Any]:
-    """What a kind says: Sure against the best classical opponent, and against restarted FISTA."""
+    """What a kind says: Sure against the best classical opponent, and against restarted FISTA.
+
+    A median that is never reached counts as the steps after which the method was stopped; its seconds do not count.
+    """
     methods = {name: found for name, found in row["methods"].items() if "left out" not in found}
-    counts = {n: methods[n]["median"] or math.inf for n in methods if n in CLASSICAL and n != "ProxNewton"}
-    clocks = {n: methods[n]["cpu_seconds"] or math.inf for n in methods if n in CLASSICAL}
+    first = methods[BASELINE]["gradients"]
+    limit = stopped_at(first)
+    counts = {n: methods[n]["median"] or limit for n in methods if n in CLASSICAL and n != "ProxNewton"}
+    clocks = {n: methods[n]["cpu_seconds"] for n in methods if n in CLASSICAL and methods[n]["cpu_seconds"]}
     best, quickest = min(counts, key=counts.__getitem__), min(clocks, key=clocks.__getitem__)
     found: dict[str, Any] = {"best": best, "best_gradients": counts[best], "quickest": quickest}
-    for name in (SURE, AUDITED, *(n for n in methods if n.startswith("sure/"))):
-        if name not in methods:
-            continue
-        ours, first = methods[name], methods[BASELINE]
-        pairs = list(zip(ours["gradients"], first["gradients"], strict=True))
+    for name in (n for n in methods if n not in CLASSICAL):
+        ours, steps = methods[name], methods[name]["median"] or limit
+        pairs = list(zip(ours["gradients"], first, strict=True))
+        there, clock = ours["median"] is not None, ours["cpu_seconds"]
         found[name] = {
-            "over_best": round(counts[best] / (ours["median"] or math.inf), 3),
-            "over_restarted": round(counts[BASELINE] / (ours["median"] or math.inf), 3),
-            "seconds_over_quickest": round(clocks[quickest] / (ours["cpu_seconds"] or math.inf), 3),
-            "seconds_over_restarted": round(clocks[BASELINE] / (ours["cpu_seconds"] or math.inf), 3),
-            "failures": sum(a is None and b is not None for a, b in pairs),
+            "over_best": round(counts[best] / steps, 3),
+            "over_restarted": round(counts[BASELINE] / steps, 3),
+            "seconds_over_quickest": round(clocks[quickest] / clock, 3) if there else None,
+            "seconds_over_restarted": round(clocks[BASELINE] / clock, 3) if there else None,
+            "failures": sum(a is None for a, _ in pairs),
             "slower_than_restarted": sum(b is not None and (a is None or a > b) for a, b in pairs),
         }
     return found
 
 
-def mean(values: list[float]) -> float | None:
-    """Geometric; 0 where one of them is."""
-    if not values:
-        return None
-    return round(math.exp(statistics.fmean(math.log(v) for v in values)), 3) if min(values) > 0 else 0.0
+def stopped_at(first: Hits) -> int:
+    """Steps that everybody has, by those of restarted FISTA."""
+    return min(MOST, PATIENCE * max(k or MOST for k in first) + 50)
+
+
+def mean(values: list[float | None]) -> float | None:
+    """Geometric, of those that are known."""
+    known = [math.log(value) for value in values if value]
+    return round(math.exp(statistics.fmean(known)), 3) if known else None
 
 
 def summary(verdicts: dict[str, dict[str, Any]], name: str) -> dict[str, Any]:
     rows = {kind: verdict[name] for kind, verdict in verdicts.items() if name in verdict}
-    if not rows:
-        return {"kinds": 0}
-    worst = min(rows, key=lambda kind: rows[kind]["over_best"])
     found: dict[str, Any] = {"kinds": len(rows)}
     for key in ("over_best", "over_restarted", "seconds_over_quickest", "seconds_over_restarted"):
         found[key] = mean([row[key] for row in rows.values()])
-    found |= {"worst_kind": worst, "worst_over_best": rows[worst]["over_best"]}
-    found["kinds_below_one"] = [kind for kind, row in rows.items() if row["over_best"] < 1]
-    return found | {key: sum(row[key] for row in rows.values()) for key in ("failures", "slower_than_restarted")}
+    for key in ("failures", "slower_than_restarted"):
+        found[key] = sum(row[key] for row in rows.values())
+    if rows:
+        worst = min(rows, key=lambda kind: rows[kind]["over_best"])
+        found |= {"worst_kind": worst, "worst_over_best": rows[worst]["over_best"]}
+    return found | {"kinds_below_one": [kind for kind, row in rows.items() if row["over_best"] < 1]}
 
 
 def groups(rows: dict[str, dict[str, Any]]) -> dict[str, list[str]]:
@@ -180,6 +188,7 @@ def groups(rows: dict[str, dict[str, Any]]) -> dict[str, list[str]]:
         "lasso": [name for name in zero if family[name] == "lasso"],
         "logistic": [name for name in zero if family[name] == "logistic"],
         "other forms": [name for name in zero if family[name] == "forms"],
+        "left to the default": [name for name in zero if family[name] == "forms" and name not in AT_ONCE],
         "moved starts": [name for name in rows if name in MOVED_STARTS],
     }
 
@@ -211,6 +220,7 @@ def main() -> None:
     parser.add_argument("--kinds", nargs="*", default=[*FROM_ZERO, *MOVED_STARTS])
     parser.add_argument("--work", type=Path, default=Path("out/second_battery"))
     parser.add_argument("--parts", action="store_true")
+    parser.add_argument("--finished", action="store_true")
     options = parser.parse_args()
     torch.set_num_threads(1)
     weights = read_card(options.model).sha256
@@ -218,6 +228,8 @@ def main() -> None:
     for name in options.kinds:
         kind = (FROM_ZERO | MOVED_STARTS)[name]
         kept = options.work / f"{kind.name}-{options.instances}-{options.seed}-{weights[:12]}.json"
+        if options.finished and not kept.exists():
+            continue
         if not kept.exists():
             began = time.perf_counter()
             try:
@@ -245,8 +257,9 @@ def main() -> None:
         print(group, json.dumps(each), flush=True)
     command = " ".join(["python benchmarks/second_battery.py", *sys.argv[1:]])
     setting = {"instances": options.instances, "seed": options.seed, "level": LEVEL, "dtype": "float64", "threads": 1}
-    setting |= {"model": options.model, "weights": weights, "data": "SUREPROX_DATA" in os.environ}
-    about = {"command": command, "setting": setting, "summary": found}
+    setting |= {"model": options.model, "weights": weights}
+    missing = [name for name in options.kinds if name not in rows]
+    about = {"command": command, "setting": setting, "not_measured": ", ".join(missing) or "-", "summary": found}
     print(write_record("second_battery", about | {"table": table(rows), "kinds": rows}))
 
 
