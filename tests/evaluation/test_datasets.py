@@ -92,3 +92,17 @@ def test_real_data(tmp_path: Path, source: str, monkeypatch: pytest.MonkeyPatch)
     data = solved(draw(source, 20, 0), tmp_path, CPU)
     assert data.problem.batch == 20
     assert data.precision <= 1e-12
+
+
+def test_f_star_of_balls_is_that_of_the_projection(tmp_path: Path) -> None:
+    """min 1/2 |x - b|^2, |x_g| <= 1: each group of b is cut to length one."""
+    b = normal(8, 6)
+    problem = sp.Problem(
+        sp.losses.LeastSquares(torch.eye(6, dtype=torch.float64), b),
+        sp.problems.GroupBall([[0, 1], [2, 3], [4, 5]], 1.0),
+    )
+    found = solved(datasets.Instances("balls", "this test", problem, torch.zeros_like(b)), tmp_path, CPU)
+    beyond = (b.view(8, 3, 2).norm(dim=2) - 1).clamp(min=0)
+    assert (beyond > 0).any()
+    assert (beyond == 0).any()
+    torch.testing.assert_close(found.best, 0.5 * beyond.square().sum(1), rtol=1e-10, atol=1e-12)

@@ -133,8 +133,8 @@ def _optimal_values(problem: Problem, device: torch.device) -> tuple[Tensor, Ten
 
 
 def _solved_to_the_end(problem: Problem) -> Reference | Solution:
-    """F* by `reference`, or where its Newton steps on single coordinates make no sense, by iterations alone."""
-    if shape_of(problem) is not Shape.GROUPS:
+    """F* by `reference`, or by iterations where its Newton steps on single coordinates make no sense: with groups."""
+    if shape_of(problem) not in (Shape.GROUPS, Shape.BALLS):
         return reference(problem, REFERENCE_TOL)
     found = solve(problem, FISTA(restart=True), max_iter=MOST_ITERATIONS, tol=REFERENCE_TOL, certify=False)
     if not bool(found.converged.all()):

@@ -43,9 +43,10 @@ LOADED = 64  # optimizers by name or path that are kept in memory
 def default_optimizer(problem: Problem) -> Optimizer[Any]:
     """What `solve` runs on this problem when no optimizer is named.
 
-    Sure for LASSO and L1-logistic problems, with the weights for their family; restarted FISTA for all others, on which
-    "sure", the weights for every separable form, needs fewer iterations but has no kernels yet. The weights are those
-    that `solve` itself uses and require no gradients; `load` reads weights of your own.
+    Sure for LASSO and L1-logistic problems, with the weights for their family; restarted FISTA for all others. On those
+    "sure", the weights for every separable form, needs a third of the gradients, but it has no kernels yet and takes
+    more seconds wherever that was measured (`benchmarks/second_battery.py`): name it where gradients are expensive. The
+    weights are those that `solve` itself uses and require no gradients; `load` reads weights of your own.
     """
     form = form_of(problem)
     family = {Loss.SQUARES: "lasso", Loss.LOGISTIC: "logistic"}.get(form.loss)
