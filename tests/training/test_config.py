@@ -9,7 +9,7 @@ import torch
 import sureprox as sp
 from helpers import refused
 from sureprox.optimizers import FISTA
-from sureprox.optimizers.kinds import KINDS
+from sureprox.optimizers.kinds import BUILT_IN
 from sureprox.sources import LassoFamily, LogisticFamily
 from sureprox.training import (
     LayerwiseConfig,
@@ -228,7 +228,7 @@ def test_unknown_names_of_a_preset():
     config_refused(lambda: preset("laso-7"), "preset is 'laso-7'", "did you mean 'lasso-7'?")
     config_refused(lambda: preset("lasso-25"), "preset is 'lasso-25'", "did you mean")
     config_refused(lambda: preset("tiny", "go-math"), "optimizer is 'go-math'", "did you mean 'go-math-l2o'?")
-    config_refused(lambda: preset("tiny", "sgd"), "optimizer is 'sgd'", *KINDS)
+    config_refused(lambda: preset("tiny", "sgd"), "optimizer is 'sgd'", *BUILT_IN)
     config_refused(lambda: preset("logistic", "ada-lista"), "LASSO only")
     config_refused(lambda: preset("tiny", hiden=3), "unknown arguments key 'hiden'", "did you mean 'hidden'?")
     config_refused(lambda: preset("tiny", hidden=0).build(), "hidden is 0")

@@ -133,6 +133,10 @@ def reproduce(
     weights: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Models to take before those of the package: DIR/KIND/NAME.")
     ] = None,
+    also: Annotated[
+        list[str] | None,
+        typer.Option(help="A model that joins the figures: a name, a path, or one below --weights; repeatable."),
+    ] = None,
     records_only: Annotated[bool, typer.Option("--records-only", help="Draw nothing.")] = False,
     figures_only: Annotated[bool, typer.Option("--figures-only", help="Draw from records, compute nothing.")] = False,
     dask: Annotated[
@@ -150,13 +154,19 @@ def reproduce(
     from sureprox.base.errors import InputError
     from sureprox.cli import reproduce as command
     from sureprox.cli.choices import chosen_device, chosen_weights
+    from sureprox.evaluation.contestants import learned
 
     figures = command.chosen_figures(what)
     if records_only and figures_only:
         raise InputError("--records-only and --figures-only are given; choose one")
     if dask is not None and figures_only:
         raise InputError("--dask and --figures-only are given; nothing is computed, leave --dask out")
+    if also and figures_only:
+        raise InputError("--also and --figures-only are given; the figures show what is on record, leave --also out")
     where = chosen_device(device)
+    directory = chosen_weights(weights)
+    for name in also or []:
+        learned(name, where, directory)  # refuses what is not there
     request = command.chosen_request(quick, full or (figures_only and not quick), instances, iterations, seed, where)
     folder = out or Path("out/reproduction") / request.mode
     command.run(
@@ -165,7 +175,8 @@ def reproduce(
         where,
         folder,
         records or folder / "records",
-        weights=chosen_weights(weights),
+        weights=directory,
+        also=also or [],
         compute=not figures_only,
         draw=not records_only,
         cluster=dask,

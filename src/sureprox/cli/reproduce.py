@@ -17,7 +17,7 @@ from sureprox.cli.choices import chosen_places
 from sureprox.cli.tables import Description, line_console, table_console
 from sureprox.evaluation import FIGURES, FULL, GROUPS, QUICK, FigureRecord, Reproduction, Request
 from sureprox.evaluation.ahead import compute_ahead
-from sureprox.evaluation.figures import Line
+from sureprox.evaluation.figures import FigureSpec, Line
 from sureprox.evaluation.record_files import read_figure, read_figures
 from sureprox.evaluation.reproduction import Step
 from sureprox.report.claims import Judgement, judge, markdown
@@ -57,6 +57,7 @@ def run(
     records: Path,
     *,
     weights: Path | None,
+    also: Sequence[str] = (),
     compute: bool,
     draw: bool,
     cluster: str | None = None,
@@ -69,7 +70,8 @@ def run(
         torch.set_num_threads(1)  # on busy cores, threads that wait for each other made this twenty times slower
     if compute:
         console.print(_announcement(figures, request, device))
-        made = _compute(console, figures, request, device, out, records, weights, cluster)
+        specs = [FIGURES[name].joined(also) for name in figures]
+        made = _compute(console, specs, request, device, out, records, weights, cluster)
     else:
         made = [read_figure(records / f"{name}.json") for name in figures]
     _tell_missing(console, made)
@@ -83,7 +85,7 @@ def run(
 
 def _compute(
     console: Console,
-    figures: Sequence[str],
+    specs: Sequence[FigureSpec],
     request: Request,
     device: torch.device,
     out: Path,
@@ -91,7 +93,7 @@ def _compute(
     weights: Path | None,
     cluster: str | None,
 ) -> list[FigureRecord]:
-    total = sum(len(FIGURES[name].lines) for name in figures)
+    total = sum(len(spec.lines) for spec in specs)
     shown = (Description(), BarColumn(20), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*shown, console=console, transient=True, disable=not console.is_terminal) as bars:
         task = bars.add_task("", total=total)
@@ -104,24 +106,26 @@ def _compute(
         made = []
         try:
             if cluster is not None:
-                _compute_on(cluster, work, figures, bars, console)
-            for name in figures:
-                made.append(work.figure(FIGURES[name], records / f"{name}.json"))
-                console.print(f"{name}: {len(made[-1].curves)} curves, {FIGURES[name].title}")
+                _compute_on(cluster, work, specs, bars, console)
+            for spec in specs:
+                made.append(work.figure(spec, records / f"{spec.name}.json"))
+                console.print(f"{spec.name}: {len(made[-1].curves)} curves, {spec.title}")
         except KeyboardInterrupt:
             console.print(f"interrupted; the curves that are done are in {out / 'work'}: the same command goes on")
             raise typer.Exit(INTERRUPTED) from None
     return made
 
 
-def _compute_on(cluster: str, work: Reproduction, figures: Sequence[str], bars: Progress, console: Console) -> None:
+def _compute_on(
+    cluster: str, work: Reproduction, specs: Sequence[FigureSpec], bars: Progress, console: Console
+) -> None:
     """The curves of all these figures that are not there, by the workers of a cluster."""
     task = bars.add_task(f"curves {chosen_places(cluster)}", total=None)
 
     def heard(line: Line, done: int, total: int) -> None:
         bars.update(task, completed=done, total=total, description=f"{line.optimizer}, {line.scenario.name}")
 
-    count = compute_ahead(work, [FIGURES[name] for name in figures], cluster, heard)
+    count = compute_ahead(work, specs, cluster, heard)
     bars.remove_task(task)
     console.print(f"{count} curves computed {chosen_places(cluster)}")
 

@@ -4,7 +4,8 @@ FISTA with restart, which the paper does not compare with, joins every figure. T
 every curve twice: with the exact proximal operator and with the paper's formula.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 from sureprox.evaluation.scenarios import Move, Scenario
 
@@ -44,6 +45,18 @@ class FigureSpec:
     def lines(self) -> tuple[Line, ...]:
         """Every curve once."""
         return tuple({(line.optimizer, line.scenario): line for p in self.panels for line in p.lines}.values())
+
+    def joined(self, optimizers: Iterable[str]) -> "FigureSpec":
+        """The same figure with those of these optimizers that it lacks, in every scenario of every panel."""
+        there = {line.optimizer for line in self.lines}
+        new = [name for name in dict.fromkeys(optimizers) if name not in there]
+
+        def more(panel: Panel) -> Panel:
+            scenarios = dict.fromkeys(line.scenario for line in panel.lines)
+            added = (Line(name, scenario, name) for name in new for scenario in scenarios)
+            return replace(panel, lines=(*panel.lines, *added))
+
+        return replace(self, panels=tuple(more(panel) for panel in self.panels)) if new else self
 
 
 def learned(family: str) -> dict[str, str]:

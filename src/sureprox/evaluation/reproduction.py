@@ -110,7 +110,10 @@ class Reproduction:
         contestant = self._contestant(line.optimizer, line.scenario.family)
         data = self.dataset(self.curve_data(line))
         require_fit(contestant, data.problem)
-        seen = trace(contestant.optimizer, data, line.scenario, self.request.iterations, dtype=self.dtype)
+        try:
+            seen = trace(contestant.optimizer, data, line.scenario, self.request.iterations, dtype=self.dtype)
+        except InputError as error:  # an optimizer may refuse problems that it is not made for
+            raise UnavailableError(f"{line.optimizer} on {line.scenario.source}: {error}") from None
         record = CurveRecord(
             optimizer=line.optimizer,
             scenario=line.scenario.name,
@@ -136,8 +139,9 @@ class Reproduction:
         data = source
         if source not in ("lasso", "logistic"):  # what is downloaded or found on this machine may differ elsewhere
             data = self._drawn(source, request.instances, request.seed).fingerprint
+        own = [contestant.code] if contestant.code else []
         return _hash(
-            [KEY_FORMAT, contestant.name, contestant.weights, dict(contestant.settings), scenario.name, data],
+            [KEY_FORMAT, contestant.name, contestant.weights, dict(contestant.settings), scenario.name, data, *own],
             [request.seed, request.instances, request.iterations, request.dtype, self.device.type],
         )
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sureprox.base.drawing import save_figure
-from sureprox.evaluation.figures import FIGURES, FigureSpec
+from sureprox.evaluation.figures import FigureSpec
 from sureprox.evaluation.records import FigureRecord
 from sureprox.report.panels import draw_panel, limits, seen_until
 from sureprox.report.style import DASHED, SOLID, styles
@@ -22,7 +22,7 @@ def draw_figure(record: FigureRecord, directory: Path) -> list[Path]:
     import matplotlib
     from matplotlib.figure import Figure
 
-    spec = FIGURES[record.figure]
+    spec = record.spec
     rows = math.ceil(len(spec.panels) / spec.columns)
     size = (7.6, 4.6) if len(spec.panels) == 1 else (3.2 * spec.columns + 0.4, 2.7 * rows + 1.4)
     paths = [directory / f"{record.figure}.png", directory / f"{record.figure}.svg"]

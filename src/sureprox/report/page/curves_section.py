@@ -4,7 +4,7 @@ import hashlib
 import math
 from collections.abc import Sequence
 
-from sureprox.evaluation.figures import FIGURES, FigureSpec, Line
+from sureprox.evaluation.figures import FigureSpec, Line
 from sureprox.evaluation.records import CurveRecord, FigureRecord, reading
 from sureprox.report.compare import TARGET, diverged, reached
 from sureprox.report.figures import caption, title
@@ -52,7 +52,7 @@ EXPLANATION = (
 
 def chart(record: FigureRecord) -> Chart:
     """The figure as it is in the paper, panel by panel."""
-    spec = FIGURES[record.figure]
+    spec = record.spec
     look = styles(list(dict.fromkeys(line.label for line in spec.lines)))
     panels = [
         Panel(panel.title, [s for line in panel.lines if (s := _series(record, line, look[line.label]))])
@@ -94,7 +94,7 @@ def _series(record: FigureRecord, line: Line, style: Style) -> Series | None:
 
 
 def _figure(run: Reproduction, record: FigureRecord) -> Html:
-    spec = FIGURES[record.figure]
+    spec = record.spec
     _, _, size = title(spec, record).partition("\n")
     note = caption(record)
     return element(
