@@ -22,6 +22,7 @@ from sureprox.evaluation.record_files import read_figure, read_figures
 from sureprox.evaluation.reproduction import Step
 from sureprox.report.claims import Judgement, judge, markdown
 from sureprox.report.figures import draw_figure
+from sureprox.sources.real import RECIPES
 
 
 def chosen_figures(what: Sequence[str]) -> list[str]:
@@ -35,7 +36,13 @@ def chosen_figures(what: Sequence[str]) -> list[str]:
 
 
 def chosen_request(
-    quick: bool, full: bool, instances: int | None, iterations: int | None, seed: int, device: torch.device
+    quick: bool,
+    full: bool,
+    instances: int | None,
+    iterations: int | None,
+    seed: int,
+    device: torch.device,
+    dictionary: str = "ours",
 ) -> Request:
     """How much is run: full on a GPU, and only if asked for elsewhere."""
     if quick and full:
@@ -45,8 +52,11 @@ def chosen_request(
             f"the full run ({FULL.instances:,} problems, {FULL.iterations:,} iterations) takes many hours without a "
             "GPU; add --quick for minutes, or --full to run it all the same"
         )
+    if dictionary not in RECIPES:
+        raise InputError(f"dictionary is {dictionary!r}; choose one of {', '.join(RECIPES)}")
     base = QUICK if quick else FULL
-    return replace(base, instances=instances or base.instances, iterations=iterations or base.iterations, seed=seed)
+    count, steps = instances or base.instances, iterations or base.iterations
+    return replace(base, instances=count, iterations=steps, seed=seed, dictionary=dictionary)
 
 
 def run(

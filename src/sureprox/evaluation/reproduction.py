@@ -34,6 +34,7 @@ class Request:
     iterations: int
     seed: int = 0
     dtype: str = "float32"
+    dictionary: str = "ours"  # of the image patches
 
     def __post_init__(self) -> None:
         if self.instances < 1 or self.iterations < 1 or self.seed < 0:
@@ -191,7 +192,7 @@ class Reproduction:
             raise UnavailableError(self._no_data[source])
         if key not in self._instances:
             try:
-                self._instances[key] = draw(source, count, seed)
+                self._instances[key] = draw(source, count, seed, self.request.dictionary)
             except (SureproxError, OSError, ModuleNotFoundError) as error:
                 self._no_data[source] = f"no data for {source}: {error}"
                 raise UnavailableError(self._no_data[source]) from None
