@@ -64,7 +64,7 @@ def test_a_registered_optimizer_is_saved_loaded_and_solves(tmp_path):
     save(Scaled(0.5), tmp_path / "mine")
     found = load(tmp_path / "mine")
     assert isinstance(found, Scaled)
-    assert float(found.w) == 0.5
+    assert found.w.item() == 0.5
     problem = LASSO.sample(3, torch.Generator().manual_seed(0), torch.float64)
     assert sp.solve(problem, str(tmp_path / "mine")).converged.all()
     assert sp.solve(problem, found).converged.all()
@@ -76,7 +76,7 @@ def test_it_trains_whichever_half_it_defines(kind):
     optimizer = kind(-3.0)
     result = train(optimizer, LASSO, small_config(learning_rate=0.1), device="cpu", backend="plain")
     assert result.completed
-    assert float(optimizer.w) > -3.0  # a longer step is better
+    assert optimizer.w.item() > -3.0  # a longer step is better
 
 
 def test_both_halves_learn_the_same():
@@ -84,7 +84,7 @@ def test_both_halves_learn_the_same():
     for kind in (Scaled, Whole):
         optimizer = kind(-3.0)
         train(optimizer, LASSO, small_config(), device="cpu", backend="plain")
-        learned.append(float(optimizer.w))
+        learned.append(optimizer.w.item())
     assert learned[0] == pytest.approx(learned[1], rel=1e-5)
 
 

@@ -28,6 +28,8 @@ BSDS500 = DataFile(
     "bsds500_test_patches_8x8_1000.npz", "ca969d40aab96a0c74b0b5c6944bdf58403663abc24d5da39a408943bc09527b"
 )
 
+IONOSPHERE_SHAPE = (351, 34)
+
 # The LASSO solutions of the patches have about 5 nonzeros (4.9 on average), so that is what our atoms are learned for.
 # The released recipe has 6, a tenth of 64. Dictionary: nonzeros, iterations.
 RECIPES = {"ours": (5, 20), "released": (6, 10)}
@@ -46,7 +48,7 @@ class RealData:
 
 def ionosphere() -> RealData:
     """Radar returns, good (1) or bad (0): logistic, one instance, A (351, 34) standardised, lam = 0.1."""
-    table = Table(IONOSPHERE.name, rows=351, features=34, labels={"b": 0.0, "g": 1.0})
+    table = Table(IONOSPHERE.name, rows=IONOSPHERE_SHAPE[0], features=IONOSPHERE_SHAPE[1], labels={"b": 0.0, "g": 1.0})
     return _classification("ionosphere", IONOSPHERE, f"{UCI}/ionosphere/{IONOSPHERE.name}", table)
 
 
