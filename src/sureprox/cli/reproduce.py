@@ -18,10 +18,12 @@ from sureprox.cli.tables import Description, line_console, table_console
 from sureprox.evaluation import FIGURES, FULL, GROUPS, QUICK, FigureRecord, Reproduction, Request
 from sureprox.evaluation.ahead import compute_ahead
 from sureprox.evaluation.figures import FigureSpec, Line
-from sureprox.evaluation.record_files import read_figure, read_figures
+from sureprox.evaluation.record_files import read_figure, read_seeds
 from sureprox.evaluation.reproduction import Step
-from sureprox.report.claims import Judgement, judge, markdown
+from sureprox.report.claims import Judgement, count_text, judge, markdown
+from sureprox.report.compare import LEVELS, level_text
 from sureprox.report.figures import draw_figure
+from sureprox.report.spread import merged
 from sureprox.sources.real import RECIPES
 
 
@@ -83,14 +85,22 @@ def run(
         specs = [FIGURES[name].joined(also) for name in figures]
         made = _compute(console, specs, request, device, out, records, weights, cluster)
     else:
-        made = [read_figure(records / f"{name}.json") for name in figures]
+        made = _kept(figures, records)
     _tell_missing(console, made)
     if draw:
         for record in made:
-            draw_figure(record, out)
+            draw_figure(record, out, spread=not compute and any(records.glob("seed-*/fig*.json")))
         console.print(f"figures: {out}")
     console.print(f"records: {records}")
     _claims(console, records, out)
+
+
+def _kept(figures: Sequence[str], records: Path) -> list[FigureRecord]:
+    """These figures as they are on record; over several training seeds, their medians."""
+    seeds = read_seeds(records)
+    if len(seeds) == 1:
+        return [read_figure(records / f"{name}.json") for name in figures]
+    return [merged([found[name] for found in seeds if name in found]) for name in figures]
 
 
 def _compute(
@@ -163,13 +173,15 @@ def _tell_missing(console: Console, made: Sequence[FigureRecord]) -> None:
 
 def _claims(console: Console, records: Path, out: Path) -> None:
     """Judge what all records in the directory allow to judge."""
-    found = read_figures(records)
-    judgements = judge(found)
-    modes = sorted({record.mode for record in found.values()})
+    seeds = read_seeds(records)
+    judgements = judge(seeds)
+    modes = sorted({record.mode for found in seeds for record in found.values()})
+    there = {name for found in seeds for name in found}
     out.mkdir(parents=True, exist_ok=True)
     path = out / "claims.md"
-    write_atomically(path, markdown(judgements, " and ".join(modes)).encode())
-    table_console().print(_table([entry for entry in judgements if set(entry.claim.figures) & set(found)]))
+    write_atomically(path, markdown(judgements, " and ".join(modes), len(seeds)).encode())
+    table_console().print(_table([entry for entry in judgements if there.issuperset(entry.sentence.figures)]))
+    console.print(count_text(judgements))
     console.print(f"claims: {path}")
 
 
@@ -178,8 +190,11 @@ def _table(judgements: Sequence[Judgement]) -> Table:
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_lines=True)
     table.add_column("")
-    for heading, ratio in (("the paper says", 3), ("measured", 6), ("verdict", 2)):
+    for heading, ratio in (("the paper says", 3), *((level_text(level), 1) for level in LEVELS), ("measured", 5)):
         table.add_column(heading, ratio=ratio)
     for entry in judgements:
-        table.add_row(entry.claim.letter, entry.claim.says, entry.finding.measured, entry.verdict)
+        verdicts = (verdict.value for verdict in entry.verdicts)
+        table.add_row(
+            entry.sentence.name, entry.sentence.says, *verdicts, entry.measured or f"missing: {entry.missing}"
+        )
     return table

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from sureprox.evaluation.figures import FigureSpec, Line
 from sureprox.evaluation.records import CurveRecord, FigureRecord, reading
-from sureprox.report.compare import TARGET, diverged, reached
+from sureprox.report.compare import TARGET, diverged, level_text, reached
 from sureprox.report.figures import caption, title
-from sureprox.report.page.charts import Axis, Chart, Panel, Series, finite, level_text
+from sureprox.report.page.charts import Axis, Chart, Panel, Series, finite
 from sureprox.report.page.gather import Found, Reproduction
 from sureprox.report.page.markup import Cell, Html, Row, details, element, join, nothing, number, source, table
 from sureprox.report.page.section import Section, place
