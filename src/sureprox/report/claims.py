@@ -65,7 +65,7 @@ SENTENCES = (
     Sentence("f2", "the best of 20/100 are settings 7 and 8", ("fig6",), choices.best_of_20),
     Sentence("f3", "the best of 50/100 are settings 14 and 16", ("fig7",), choices.best_of_50),
     Sentence("f4", "the best of 100/100 is setting 24", ("fig8",), choices.best_of_100),
-    Sentence("f5", "L2O-PA fails out of distribution with 50/100, 100/100, or clipped", (), choices.untrained),
+    Sentence("f5", "L2O-PA fails at every shift with 50/100, 100/100, or clipped", ("fig3",), choices.variants_fail),
     Sentence("g1", "Q/L and Q/L² are poor in distribution", ("fig10",), choices.shrinking_poor),
     Sentence("g2", "Q/√L is similar to Q", ("fig10",), choices.shrinking_similar),
     Sentence("g3", "Q outperforms Q/√L however the start is moved", ("fig11",), choices.shrinking_start),

@@ -7,7 +7,7 @@ from itertools import pairwise
 from sureprox.evaluation.figures import MAPS, SHIFTS, SHRINKINGS, setting
 from sureprox.evaluation.records import CurveRecord
 from sureprox.evaluation.scenarios import Move, Scenario
-from sureprox.report.compare import AbsentError, Records, beats, how, rank, similar
+from sureprox.report.compare import Records, beats, how, rank, reached, similar
 from sureprox.report.rules.common import LASSO, LITTLE, SIGNED, Answer, span
 
 
@@ -54,9 +54,16 @@ def best_of_100(records: Records, level: float) -> Answer:
     return _best_settings(records, level, 17, {24})
 
 
-def untrained(records: Records, level: float) -> Answer:
-    """Needs L2O-PA trained so, which no record has yet."""
-    raise AbsentError("L2O-PA trained with back-propagation every 50 or 100 iterations, or with a clipped gradient")
+def variants_fail(records: Records, level: float) -> Answer:
+    """L2O-PA trained with back-propagation every 50 and every 100 iterations, and with a clipped gradient, does not get
+    there from any start moved by s. (Beside the paper's curves in figure 3, by `reproduce --also`.)"""
+    scenarios = [Scenario("lasso", Move.START, shift) for shift in SIGNED]
+    found = {
+        label: [records.curve("fig3", f"l2o-pa/lasso-{name}", scenario) for scenario in scenarios]
+        for name, label in (("bp-50", "50/100"), ("bp-100", "100/100"), ("clipped", "clipped"))
+    }
+    text = ", ".join(f"{label} {span(curves, level)}" for label, curves in found.items())
+    return Answer(all(reached(curve, level) is None for curves in found.values() for curve in curves), text)
 
 
 def _shrunk(records: Records, figure: str, scenario: Scenario) -> dict[str, CurveRecord]:
