@@ -85,7 +85,8 @@ def test_defaults_are_setting_7():
 
 def test_preset_names_are_all_presets():
     streams = ["sure-lasso", "sure-logistic", "sure-general", "sure-tiny"]
-    assert preset_names() == [f"lasso-{i}" for i in range(1, 25)] + ["logistic", "tiny", *streams]
+    more = ["lasso-any-start", "lasso-released", "logistic-released"]
+    assert preset_names() == [f"lasso-{i}" for i in range(1, 25)] + ["logistic", "tiny", *more, *streams]
     for name in preset_names():
         assert preset(name).optimizer == ("sure" if name in streams else "go-math-l2o")
 

@@ -64,7 +64,7 @@ def chart(record: FigureRecord) -> Chart:
     shifted = "s" if "s =" in spec.panels[0].title else "t" if len(spec.panels) > 1 else ""
     return Chart(
         title=_head(spec),
-        x=Axis("iteration k", {"linear": (0, max(last, 1)), "log": (1, max(last, 2))}),
+        x=Axis("iteration k", {"log": (1, max(last, 2)), "linear": (0, max(last, 1))}),
         y=Axis("relative gap", {"log": bounds, "linear": (0, 1.05 * max(starts, default=1.0) or 1.0)}),
         panels=panels,
         columns=spec.columns,
