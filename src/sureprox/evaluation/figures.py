@@ -11,7 +11,7 @@ from sureprox.evaluation.scenarios import Move, Scenario
 
 SHIFTS = (10.0, 20.0, 50.0, 100.0)  # and their negatives
 PAPER_ENDS = {"lasso": 1e-7, "patches": 5e-8}  # the relative gap at which the paper's curves end
-PAPER_STALLS = 1.0  # where those with a moved objective do
+PAPER_STALLS = {"lasso": 1.0}  # and where those with a moved objective do
 BEST_SETTINGS = (7, 8, 14, 16, 24)  # what the paper's figure 9 compares
 
 RESTART = {"fista-restart": "FISTA with restart"}
@@ -107,7 +107,7 @@ def _shifted(name: str, title: str, source: str, move: Move, optimizers: dict[st
                 for optimizer, label in (optimizers | RESTART).items()
                 for sign in (1, -1)
             ),
-            PAPER_STALLS if kind is Move.PAPER_PROX else PAPER_ENDS.get(source) if kind is Move.START else None,
+            {Move.START: PAPER_ENDS, Move.PAPER_PROX: PAPER_STALLS}.get(kind, {}).get(source),
         )
         for kind, words in moves.items()
         for size in SHIFTS

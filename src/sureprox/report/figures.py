@@ -91,7 +91,7 @@ def picked(record: FigureRecord) -> list[str]:
             continue
         card = read_card(line.optimizer)
         if card.sha256 == curve.weights and not chosen_by_validation(card):
-            notes.append(f"{line.label} ({line.optimizer}) was picked: {card.notes}.")
+            notes.append(f"{line.label} ({line.optimizer}): {card.notes}.")
     return notes
 
 
