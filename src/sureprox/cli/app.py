@@ -129,9 +129,7 @@ def reproduce(
     instances: Annotated[int | None, typer.Option(min=1, help="Number of problems.")] = None,
     iterations: Annotated[int | None, typer.Option(min=1, help="Iterations of each optimizer.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the problems and starting points.")] = 0,
-    dictionary: Annotated[
-        str, typer.Option(help="Of the image patches: ours, or that of the released code's recipe (released).")
-    ] = "ours",
+    dictionary: Annotated[str, typer.Option(help="Of the image patches: ours, or the released code's.")] = "ours",
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     weights: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Models to take before those of the package: DIR/KIND/NAME.")
@@ -170,9 +168,8 @@ def reproduce(
     directory = chosen_weights(weights)
     for name in also or []:
         learned(name, where, directory)  # refuses what is not there
-    request = command.chosen_request(
-        quick, full or (figures_only and not quick), instances, iterations, seed, where, dictionary
-    )
+    whole = full or (figures_only and not quick)
+    request = command.chosen_request(quick, whole, instances, iterations, seed, where, dictionary)
     folder = out or Path("out/reproduction") / request.mode
     command.run(
         figures,
