@@ -87,11 +87,13 @@ class AdaLISTA(LearnedOptimizer[State]):
 
     def _data(self, problem: Problem) -> tuple[Dense, Tensor]:
         """A and b, or A and the labels."""
-        suits = loss_of(problem) is (Loss.LOGISTIC if self.labels else Loss.SQUARES)
+        loss = loss_of(problem)
+        suits = loss is (Loss.LOGISTIC if self.labels else Loss.SQUARES)
         A, b = dense(problem) if suits else (None, None)
         lasso = shape_of(problem) is Shape.L1
         if A is None or b is None or A.shape[-2] != self.m or not lasso:
             got = type(problem.f).__name__ + ("" if A is None else f" with {A.shape[-2]} rows")
+            got += " with weights or an offset" if loss is Loss.WEIGHTED_SQUARES else ""
             got += "" if lasso else f" + {type(problem.r).__name__}"
             what = "logistic problems" if self.labels else "LASSO"
             raise InputError(f"this AdaLISTA solves {what} with {self.m} rows, got {got}; build AdaLISTA(m) to fit")
