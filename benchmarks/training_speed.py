@@ -13,8 +13,8 @@ import torch
 
 from sureprox.kernels import Compiled, can_fuse, fused
 from sureprox.optimizers import GoMathL2O
+from sureprox.training import preset
 from sureprox.training.captured import CapturedSegments
-from sureprox.training.config import preset
 from sureprox.training.memory import predicted_peak_bytes
 from sureprox.training.meta import MetaAdam
 from sureprox.training.segment import PlainSegments, meta_gradients, validation_loss

@@ -43,7 +43,7 @@ add_module_names = False
 nitpick_ignore_regex = [
     (r"py:.*", r"(torch|np|npt|numpy|typing|collections|pathlib|sklearn|enum|dataclasses|abc)(\..*)?"),
     (r"py:.*", r"(Any|Callable|Path|Tensor|Sequence|Generator|Module|Self|StrEnum|NDArray|Protocol|ClassVar)"),
-    (r"py:.*", r"sureprox\.(optimizers\.base\.S|solve\.solution\.V)"),  # type variables
+    (r"py:.*", r"sureprox\.(optimizers\.base\.S|optimizers\.kinds\.Own|solve\.solution\.V)"),  # type variables
     (r"py:.*", r"sureprox\.support\.screening\.Screening"),  # what two properties of a solution are computed from
 ]
 

@@ -44,6 +44,15 @@ def test_json_by_path(command, shelf):
         assert found["records"][2]["optimizer"] == "go-math-l2o/lasso"
 
 
+def test_other_models_run_beside_it(command, shelf, tmp_path):
+    shelf("go-math-l2o/lasso", "l2o-pa/lasso")
+    few = ("--scenario", "ind", "--instances", "2", "--iterations", "30", "--device", "cpu", "--out", "record.json")
+    outcome = command("evaluate", "go-math-l2o/lasso", "--against", "l2o-pa/lasso", *few)
+    assert (outcome.code, outcome.err) == (0, "")
+    names = [record.optimizer for record in read_records(tmp_path / "record.json")]
+    assert names[:4] == ["fista-restart", "fista", "go-math-l2o/lasso", "l2o-pa/lasso"]
+
+
 def test_moves():
     assert parse_move("ind") == (Move.NONE, 0.0)
     assert parse_move("s=10") == (Move.START, 10.0)
@@ -54,6 +63,7 @@ def test_moves():
     ("options", "expected"),
     [
         (["go-math-l2o/laso"], "no model 'go-math-l2o/laso'"),
+        (["go-math-l2o/lasso", "--against", "l2o-po/lasso"], "no model 'l2o-po/lasso'"),
         (["go-math-l2o/lasso", "--family", "ridge"], "family is 'ridge'"),
         (["go-math-l2o/lasso", "--scenario", "u=1"], "scenario is 'u=1'"),
         (["go-math-l2o/lasso", "--scenario", "s=0"], "scenario is 's=0'"),

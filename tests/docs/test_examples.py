@@ -7,7 +7,7 @@ import torch
 
 from doc_pages import PAGES, README, ROOT, Reader, blocks, commands, parse
 
-RUN_COMMANDS = {"quick_start"}  # pages whose commands are quick; those of the others are read, not run
+RUN_COMMANDS = {"quick_start", "own_optimizer"}  # pages whose commands are quick; those of the others are read, not run
 DATA = ROOT.parent / "shared" / "data"
 NEEDS_DATA = {"data"}
 

@@ -91,4 +91,4 @@ def test_bad_betas(name, beta):
 
 @pytest.mark.parametrize("eps", [0.0, -1.0, float("nan")])
 def test_bad_eps(eps):
-    refused(lambda: RNNProp(eps=eps), f"eps {eps}", "finite and > 0")
+    refused(lambda: RNNProp(eps=eps), f"eps is {eps}", "finite and > 0")

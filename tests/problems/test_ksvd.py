@@ -9,7 +9,7 @@ from sklearn.linear_model import orthogonal_mp
 
 from helpers import F64, normal, refused
 from sureprox.sources import ksvd as module
-from sureprox.sources.ksvd import KSVD, ksvd
+from sureprox.sources.ksvd import KSVD, ksvd, released_ksvd
 from sureprox.sources.omp import _outside, omp
 
 
@@ -256,3 +256,23 @@ def test_no_iterations_means_the_initial_dictionary():
 def test_bad_input_is_one_line(changes, parts):
     good = {"signals": normal(10, 3), "atoms": 6, "nonzeros": 2, "iterations": 1, "generator": seeded()}
     refused(lambda: ksvd(**(good | changes)), *parts)
+
+
+@pytest.mark.filterwarnings("ignore:Orthogonal matching pursuit:RuntimeWarning")
+def test_the_released_recipe_is_the_plain_loop():
+    """The same start, then OMP of scikit-learn and one atom after the other, with residuals computed anew."""
+    Y = sparse_signals(60, 12, 20, 3, seed=4)[0].numpy()
+    D = torch.randn(18, 12, generator=seeded(2), dtype=F64).numpy()
+    D = (D / np.linalg.norm(D, axis=1, keepdims=True)).T
+    for _ in range(4):
+        X = orthogonal_mp(D, Y.T, n_nonzero_coefs=3).T
+        for j in range(18):
+            users = X[:, j] > 0
+            if users.any():
+                D[:, j] = 0
+                residual = Y[users] - X[users] @ D.T
+                direction = residual.T @ X[users, j]
+                D[:, j] = direction / np.linalg.norm(direction)
+                X[users, j] = residual @ D[:, j]
+    found = released_ksvd(torch.from_numpy(Y), 18, 3, 4, generator=seeded(2))
+    assert np.allclose(found.numpy(), D, atol=1e-8)

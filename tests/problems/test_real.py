@@ -108,6 +108,15 @@ def test_bsds500_patches(files):
     assert best.objective.mean() < 0.9 * sp.reference(unlearned, 1e-6).objective.mean()
 
 
+def test_patches_in_the_dictionary_of_the_released_recipe(files):
+    ours, released = patches(), patches("released")
+    assert torch.equal(ours.problem.f.b, released.problem.f.b)
+    assert (released.problem.f.A.norm(dim=0) - 1).abs().max() <= 1e-12
+    assert 13 < float(released.problem.lipschitz()[0]) < 15 < 24 < float(ours.problem.lipschitz()[0]) < 25
+    assert released.source == f"{ours.source}, dictionary of the released recipe"
+    refused(lambda: patches("theirs"), "dictionary is 'theirs'", "ours, released")
+
+
 def test_patches_of_photographs_where_bsds500_is_not_there(tmp_path, monkeypatch):
     monkeypatch.setenv("SUREPROX_DATA", str(tmp_path))  # set, but without the file
     found = patches()

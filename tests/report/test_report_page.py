@@ -17,10 +17,10 @@ from sureprox.base.errors import InputError
 from sureprox.evaluation.battery_records import KindRecord
 from sureprox.evaluation.records import RecordError
 from sureprox.report.battery import profile
+from sureprox.report.compare import level_text
 from sureprox.report.page import gather, page
 from sureprox.report.page.audit_section import relative
 from sureprox.report.page.battery_section import chart as profile_chart
-from sureprox.report.page.charts import level_text
 from sureprox.report.page.curves_section import chart as figure_chart
 from sureprox.report.page.markup import element, table
 from sureprox.report.page.training_section import POINTS, buckets, scales

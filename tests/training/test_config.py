@@ -9,7 +9,7 @@ import torch
 import sureprox as sp
 from helpers import refused
 from sureprox.optimizers import FISTA
-from sureprox.optimizers.kinds import KINDS
+from sureprox.optimizers.kinds import BUILT_IN
 from sureprox.sources import LassoFamily, LogisticFamily
 from sureprox.training import (
     LayerwiseConfig,
@@ -85,7 +85,8 @@ def test_defaults_are_setting_7():
 
 def test_preset_names_are_all_presets():
     streams = ["sure-lasso", "sure-logistic", "sure-general", "sure-tiny"]
-    assert preset_names() == [f"lasso-{i}" for i in range(1, 25)] + ["logistic", "tiny", *streams]
+    more = ["lasso-any-start", "lasso-released", "logistic-released"]
+    assert preset_names() == [f"lasso-{i}" for i in range(1, 25)] + ["logistic", "tiny", *more, *streams]
     for name in preset_names():
         assert preset(name).optimizer == ("sure" if name in streams else "go-math-l2o")
 
@@ -228,7 +229,7 @@ def test_unknown_names_of_a_preset():
     config_refused(lambda: preset("laso-7"), "preset is 'laso-7'", "did you mean 'lasso-7'?")
     config_refused(lambda: preset("lasso-25"), "preset is 'lasso-25'", "did you mean")
     config_refused(lambda: preset("tiny", "go-math"), "optimizer is 'go-math'", "did you mean 'go-math-l2o'?")
-    config_refused(lambda: preset("tiny", "sgd"), "optimizer is 'sgd'", *KINDS)
+    config_refused(lambda: preset("tiny", "sgd"), "optimizer is 'sgd'", *BUILT_IN)
     config_refused(lambda: preset("logistic", "ada-lista"), "LASSO only")
     config_refused(lambda: preset("tiny", hiden=3), "unknown arguments key 'hiden'", "did you mean 'hidden'?")
     config_refused(lambda: preset("tiny", hidden=0).build(), "hidden is 0")

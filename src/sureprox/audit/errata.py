@@ -6,6 +6,7 @@ from pathlib import Path
 
 from sureprox.audit import counterexamples as small
 from sureprox.audit import counterexamples_horizon as large
+from sureprox.audit import slips
 from sureprox.audit.counterexamples import Counterexample
 from sureprox.audit.statements import STATEMENTS, Statement, Verdict
 from sureprox.audit.text import table
@@ -96,6 +97,7 @@ def errata() -> str:
         lines += entry(statement, examples[statement.name])
         if statement.name == "OOD prox":
             lines += fixed_points()
+    lines += slips.entries()
     lines += ["## True, with a hypothesis or a reading that matters", "\n".join(hidden_hypotheses())]
     return "\n\n".join(map(as_markdown, lines)) + "\n"
 

@@ -129,9 +129,14 @@ def reproduce(
     instances: Annotated[int | None, typer.Option(min=1, help="Number of problems.")] = None,
     iterations: Annotated[int | None, typer.Option(min=1, help="Iterations of each optimizer.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the problems and starting points.")] = 0,
+    dictionary: Annotated[str, typer.Option(help="Of the image patches: ours, or the released code's.")] = "ours",
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     weights: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Models to take before those of the package: DIR/KIND/NAME.")
+    ] = None,
+    also: Annotated[
+        list[str] | None,
+        typer.Option(help="A model that joins the figures: a name, a path, or one below --weights; repeatable."),
     ] = None,
     records_only: Annotated[bool, typer.Option("--records-only", help="Draw nothing.")] = False,
     figures_only: Annotated[bool, typer.Option("--figures-only", help="Draw from records, compute nothing.")] = False,
@@ -150,14 +155,21 @@ def reproduce(
     from sureprox.base.errors import InputError
     from sureprox.cli import reproduce as command
     from sureprox.cli.choices import chosen_device, chosen_weights
+    from sureprox.evaluation.contestants import learned
 
     figures = command.chosen_figures(what)
     if records_only and figures_only:
         raise InputError("--records-only and --figures-only are given; choose one")
     if dask is not None and figures_only:
         raise InputError("--dask and --figures-only are given; nothing is computed, leave --dask out")
+    if also and figures_only:
+        raise InputError("--also and --figures-only are given; the figures show what is on record, leave --also out")
     where = chosen_device(device)
-    request = command.chosen_request(quick, full or (figures_only and not quick), instances, iterations, seed, where)
+    directory = chosen_weights(weights)
+    for name in also or []:
+        learned(name, where, directory)  # refuses what is not there
+    whole = full or (figures_only and not quick)
+    request = command.chosen_request(quick, whole, instances, iterations, seed, where, dictionary)
     folder = out or Path("out/reproduction") / request.mode
     command.run(
         figures,
@@ -165,7 +177,8 @@ def reproduce(
         where,
         folder,
         records or folder / "records",
-        weights=chosen_weights(weights),
+        weights=directory,
+        also=also or [],
         compute=not figures_only,
         draw=not records_only,
         cluster=dask,

@@ -23,6 +23,7 @@ def run(
     device: torch.device,
     out: Path | None,
     *,
+    against: Sequence[str],
     to_json: bool,
 ) -> None:
     if device.type == "cpu":
@@ -32,12 +33,12 @@ def run(
     console = PlainConsole(stderr=True)
     shown = (Description(), BarColumn(20), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*shown, console=console, transient=True, disable=not console.is_terminal) as bars:
-        task = bars.add_task(model, total=3 * len(moves))
+        task = bars.add_task(model, total=(3 + len(against)) * len(moves))
 
         def heard(record: KindRecord) -> None:
             bars.update(task, advance=1, description=f"{record.optimizer}, {record.kind}")
 
-        records = evaluate(model, problems, moves, plan, device, heard)
+        records = evaluate(model, problems, moves, plan, device, heard, against)
     if out is not None:
         write_records(out, records)
     if to_json:

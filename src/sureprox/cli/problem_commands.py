@@ -253,6 +253,10 @@ def evaluate(
         list[str] | None,
         typer.Option(help="ind, s=NUMBER (start moved) or t=NUMBER (objective moved); repeatable. ind, s=10, t=10."),
     ] = None,
+    against: Annotated[
+        list[str] | None,
+        typer.Option(help="Another model to measure beside it; repeatable.", autocompletion=complete_optimizer),
+    ] = None,
     instances: Annotated[int, typer.Option(min=1, help="Number of problems.")] = 16,
     iterations: Annotated[int, typer.Option(min=1, help="Maximum number of iterations.")] = 2000,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the problems and starting points.")] = 0,
@@ -261,7 +265,7 @@ def evaluate(
     out: Annotated[Path | None, typer.Option(metavar="FILE.json", help="Keep the record.")] = None,
     json: Json = False,
 ) -> None:
-    """Measure a model on fresh problems, against FISTA.
+    """Measure a model on fresh problems, against FISTA and other models.
 
     Counts the iterations to a relative gap of 1e-3, 1e-6 and 1e-9: on
     problems as in training, from a start moved by s, and with an objective
@@ -275,4 +279,5 @@ def evaluate(
         dtype = "float64"
     choices.require_writable([out])
     plan = Plan(batch=instances, most=iterations, seed=seed, dtype=dtype)
-    run(model, family, scenario or [], plan, choices.chosen_device(device), out, to_json=json)
+    where = choices.chosen_device(device)
+    run(model, family, scenario or [], plan, where, out, against=against or [], to_json=json)

@@ -17,11 +17,14 @@ from sureprox.cli.choices import chosen_places
 from sureprox.cli.tables import Description, line_console, table_console
 from sureprox.evaluation import FIGURES, FULL, GROUPS, QUICK, FigureRecord, Reproduction, Request
 from sureprox.evaluation.ahead import compute_ahead
-from sureprox.evaluation.figures import Line
-from sureprox.evaluation.record_files import read_figure, read_figures
+from sureprox.evaluation.figures import FigureSpec, Line
+from sureprox.evaluation.record_files import read_figure, read_seeds
 from sureprox.evaluation.reproduction import Step
-from sureprox.report.claims import Judgement, judge, markdown
+from sureprox.report.claims import Judgement, count_text, judge, markdown
+from sureprox.report.compare import LEVELS, level_text
 from sureprox.report.figures import draw_figure
+from sureprox.report.spread import merged
+from sureprox.sources.real import RECIPES
 
 
 def chosen_figures(what: Sequence[str]) -> list[str]:
@@ -35,7 +38,13 @@ def chosen_figures(what: Sequence[str]) -> list[str]:
 
 
 def chosen_request(
-    quick: bool, full: bool, instances: int | None, iterations: int | None, seed: int, device: torch.device
+    quick: bool,
+    full: bool,
+    instances: int | None,
+    iterations: int | None,
+    seed: int,
+    device: torch.device,
+    dictionary: str = "ours",
 ) -> Request:
     """How much is run: full on a GPU, and only if asked for elsewhere."""
     if quick and full:
@@ -45,8 +54,11 @@ def chosen_request(
             f"the full run ({FULL.instances:,} problems, {FULL.iterations:,} iterations) takes many hours without a "
             "GPU; add --quick for minutes, or --full to run it all the same"
         )
+    if dictionary not in RECIPES:
+        raise InputError(f"dictionary is {dictionary!r}; choose one of {', '.join(RECIPES)}")
     base = QUICK if quick else FULL
-    return replace(base, instances=instances or base.instances, iterations=iterations or base.iterations, seed=seed)
+    count, steps = instances or base.instances, iterations or base.iterations
+    return replace(base, instances=count, iterations=steps, seed=seed, dictionary=dictionary)
 
 
 def run(
@@ -57,6 +69,7 @@ def run(
     records: Path,
     *,
     weights: Path | None,
+    also: Sequence[str] = (),
     compute: bool,
     draw: bool,
     cluster: str | None = None,
@@ -69,21 +82,30 @@ def run(
         torch.set_num_threads(1)  # on busy cores, threads that wait for each other made this twenty times slower
     if compute:
         console.print(_announcement(figures, request, device))
-        made = _compute(console, figures, request, device, out, records, weights, cluster)
+        specs = [FIGURES[name].joined(also) for name in figures]
+        made = _compute(console, specs, request, device, out, records, weights, cluster)
     else:
-        made = [read_figure(records / f"{name}.json") for name in figures]
+        made = _kept(figures, records)
     _tell_missing(console, made)
     if draw:
         for record in made:
-            draw_figure(record, out)
+            draw_figure(record, out, spread=not compute and any(records.glob("seed-*/fig*.json")))
         console.print(f"figures: {out}")
     console.print(f"records: {records}")
     _claims(console, records, out)
 
 
+def _kept(figures: Sequence[str], records: Path) -> list[FigureRecord]:
+    """These figures as they are on record; over several training seeds, their medians."""
+    seeds = read_seeds(records)
+    if len(seeds) == 1:
+        return [read_figure(records / f"{name}.json") for name in figures]
+    return [merged([found[name] for found in seeds if name in found]) for name in figures]
+
+
 def _compute(
     console: Console,
-    figures: Sequence[str],
+    specs: Sequence[FigureSpec],
     request: Request,
     device: torch.device,
     out: Path,
@@ -91,7 +113,7 @@ def _compute(
     weights: Path | None,
     cluster: str | None,
 ) -> list[FigureRecord]:
-    total = sum(len(FIGURES[name].lines) for name in figures)
+    total = sum(len(spec.lines) for spec in specs)
     shown = (Description(), BarColumn(20), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*shown, console=console, transient=True, disable=not console.is_terminal) as bars:
         task = bars.add_task("", total=total)
@@ -104,24 +126,26 @@ def _compute(
         made = []
         try:
             if cluster is not None:
-                _compute_on(cluster, work, figures, bars, console)
-            for name in figures:
-                made.append(work.figure(FIGURES[name], records / f"{name}.json"))
-                console.print(f"{name}: {len(made[-1].curves)} curves, {FIGURES[name].title}")
+                _compute_on(cluster, work, specs, bars, console)
+            for spec in specs:
+                made.append(work.figure(spec, records / f"{spec.name}.json"))
+                console.print(f"{spec.name}: {len(made[-1].curves)} curves, {spec.title}")
         except KeyboardInterrupt:
             console.print(f"interrupted; the curves that are done are in {out / 'work'}: the same command goes on")
             raise typer.Exit(INTERRUPTED) from None
     return made
 
 
-def _compute_on(cluster: str, work: Reproduction, figures: Sequence[str], bars: Progress, console: Console) -> None:
+def _compute_on(
+    cluster: str, work: Reproduction, specs: Sequence[FigureSpec], bars: Progress, console: Console
+) -> None:
     """The curves of all these figures that are not there, by the workers of a cluster."""
     task = bars.add_task(f"curves {chosen_places(cluster)}", total=None)
 
     def heard(line: Line, done: int, total: int) -> None:
         bars.update(task, completed=done, total=total, description=f"{line.optimizer}, {line.scenario.name}")
 
-    count = compute_ahead(work, [FIGURES[name] for name in figures], cluster, heard)
+    count = compute_ahead(work, specs, cluster, heard)
     bars.remove_task(task)
     console.print(f"{count} curves computed {chosen_places(cluster)}")
 
@@ -149,13 +173,15 @@ def _tell_missing(console: Console, made: Sequence[FigureRecord]) -> None:
 
 def _claims(console: Console, records: Path, out: Path) -> None:
     """Judge what all records in the directory allow to judge."""
-    found = read_figures(records)
-    judgements = judge(found)
-    modes = sorted({record.mode for record in found.values()})
+    seeds = read_seeds(records)
+    judgements = judge(seeds)
+    modes = sorted({record.mode for found in seeds for record in found.values()})
+    there = {name for found in seeds for name in found}
     out.mkdir(parents=True, exist_ok=True)
     path = out / "claims.md"
-    write_atomically(path, markdown(judgements, " and ".join(modes)).encode())
-    table_console().print(_table([entry for entry in judgements if set(entry.claim.figures) & set(found)]))
+    write_atomically(path, markdown(judgements, " and ".join(modes), len(seeds)).encode())
+    table_console().print(_table([entry for entry in judgements if there.issuperset(entry.sentence.figures)]))
+    console.print(count_text(judgements))
     console.print(f"claims: {path}")
 
 
@@ -164,8 +190,11 @@ def _table(judgements: Sequence[Judgement]) -> Table:
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_lines=True)
     table.add_column("")
-    for heading, ratio in (("the paper says", 3), ("measured", 6), ("verdict", 2)):
+    for heading, ratio in (("the paper says", 3), *((level_text(level), 1) for level in LEVELS), ("measured", 5)):
         table.add_column(heading, ratio=ratio)
     for entry in judgements:
-        table.add_row(entry.claim.letter, entry.claim.says, entry.finding.measured, entry.verdict)
+        verdicts = (verdict.value for verdict in entry.verdicts)
+        table.add_row(
+            entry.sentence.name, entry.sentence.says, *verdicts, entry.measured or f"missing: {entry.missing}"
+        )
     return table

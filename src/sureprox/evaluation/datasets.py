@@ -68,11 +68,11 @@ class Dataset:
         return self.instances.start
 
 
-def draw(source: str, count: int, seed: int) -> Instances:
+def draw(source: str, count: int, seed: int, dictionary: str = "ours") -> Instances:
     """`count` instances of a source, drawn on the CPU so that they are the same for every device.
 
-    Of the image patches `count` are taken, evenly spaced (at most all of them). Ionosphere and Spambase are one problem
-    each; their instances are `count` starting points.
+    Of the image patches, in this `dictionary`, `count` are taken, evenly spaced (at most all of them). Ionosphere and
+    Spambase are one problem each; their instances are `count` starting points.
     """
     generator = torch.Generator().manual_seed(SEEDS + seed)
     repeated = False
@@ -80,7 +80,8 @@ def draw(source: str, count: int, seed: int) -> Instances:
         family = _FAMILIES[source]
         problem, origin = family.sample(count, generator), f"{family}, seed {SEEDS + seed}"
     else:
-        found = getattr(import_module("sureprox.sources.real"), source)()
+        options = {"dictionary": dictionary} if source == "patches" else {}
+        found = getattr(import_module("sureprox.sources.real"), source)(**options)
         problem, origin = found.problem.to(dtype=torch.float32), f"{found.name}: {found.source}"
         repeated = problem.batch == 1
         if repeated:

@@ -4,11 +4,14 @@ FISTA with restart, which the paper does not compare with, joins every figure. T
 every curve twice: with the exact proximal operator and with the paper's formula.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 from sureprox.evaluation.scenarios import Move, Scenario
 
 SHIFTS = (10.0, 20.0, 50.0, 100.0)  # and their negatives
+PAPER_ENDS = {"lasso": 1e-7, "patches": 5e-8}  # the relative gap at which the paper's curves end
+PAPER_STALLS = {"lasso": 1.0}  # and where those with a moved objective do
 BEST_SETTINGS = (7, 8, 14, 16, 24)  # what the paper's figure 9 compares
 
 RESTART = {"fista-restart": "FISTA with restart"}
@@ -29,6 +32,7 @@ class Line:
 class Panel:
     title: str
     lines: tuple[Line, ...]
+    floor: float | None = None  # the gap at which the paper's curves end, where its text says so
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,18 @@ class FigureSpec:
     def lines(self) -> tuple[Line, ...]:
         """Every curve once."""
         return tuple({(line.optimizer, line.scenario): line for p in self.panels for line in p.lines}.values())
+
+    def joined(self, optimizers: Iterable[str]) -> "FigureSpec":
+        """The same figure with those of these optimizers that it lacks, in every scenario of every panel."""
+        there = {line.optimizer for line in self.lines}
+        new = [name for name in dict.fromkeys(optimizers) if name not in there]
+
+        def more(panel: Panel) -> Panel:
+            scenarios = dict.fromkeys(line.scenario for line in panel.lines)
+            added = (Line(name, scenario, name) for name in new for scenario in scenarios)
+            return replace(panel, lines=(*panel.lines, *added))
+
+        return replace(self, panels=tuple(more(panel) for panel in self.panels)) if new else self
 
 
 def learned(family: str) -> dict[str, str]:
@@ -76,7 +92,7 @@ SHRINKINGS = {
 
 def _one_panel(name: str, title: str, source: str, optimizers: dict[str, str]) -> FigureSpec:
     lines = (Line(optimizer, Scenario(source), label) for optimizer, label in (optimizers | RESTART).items())
-    return FigureSpec(name, title, (Panel("", tuple(lines)),))
+    return FigureSpec(name, title, (Panel("", tuple(lines), PAPER_ENDS.get(source)),))
 
 
 def _shifted(name: str, title: str, source: str, move: Move, optimizers: dict[str, str]) -> FigureSpec:
@@ -91,6 +107,7 @@ def _shifted(name: str, title: str, source: str, move: Move, optimizers: dict[st
                 for optimizer, label in (optimizers | RESTART).items()
                 for sign in (1, -1)
             ),
+            {Move.START: PAPER_ENDS, Move.PAPER_PROX: PAPER_STALLS}.get(kind, {}).get(source),
         )
         for kind, words in moves.items()
         for size in SHIFTS

@@ -1,17 +1,20 @@
 """One model on fresh problems of a family: as in training, from a moved start, with a moved objective."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import torch
 
 from sureprox.base.errors import ConfigError, InputError
+from sureprox.base.names import PRETRAINED
 from sureprox.evaluation.battery import Battery, Plan
 from sureprox.evaluation.battery_kinds import Draw, Kind
 from sureprox.evaluation.battery_records import KindRecord
 from sureprox.evaluation.scenarios import Move, Scenario
-from sureprox.optimizers import pretrained, read_card
+from sureprox.optimizers import read_card
+from sureprox.optimizers.weights import locate
 from sureprox.sources import Family
 from sureprox.training.config import FAMILIES, card_family
 
@@ -54,32 +57,40 @@ def evaluate(
     plan: Plan,
     device: torch.device,
     told: Callable[[KindRecord], None] = lambda record: None,
+    against: Sequence[str] = (),
 ) -> list[KindRecord]:
-    """First iterations at each level of restarted FISTA, FISTA and the model, alone, in each scenario.
+    """First iterations at each level of restarted FISTA, FISTA, the model and others, alone, in each scenario.
 
-    The problems are the same in all scenarios, and no training run has seen them. `model`: a pretrained name or the
-    path of a model.
+    The problems are the same in all scenarios, and no training run has seen them. `model` and each of `against`: a
+    pretrained name or the path of a model.
     """
-    name, directory = _located(model)
+    models = _located([model, *against])
+
+    def named(record: KindRecord) -> KindRecord:
+        return replace(record, optimizer=models.get(record.optimizer, record.optimizer))
 
     def heard(found: KindRecord | str) -> None:
         if isinstance(found, KindRecord):
-            told(found)
+            told(named(found))
+        else:
+            raise InputError(found)
 
     with TemporaryDirectory() as cache:
-        battery = Battery(plan, Path(cache), device, directory, (name,))
-        return [record for move in moves for record in battery.run(_kind(family, *move), heard)]
+        battery = Battery(plan, Path(cache), device, None, tuple(models))
+        return [named(record) for move in moves for record in battery.run(_kind(family, *move), heard)]
 
 
-def _located(model: str) -> tuple[str, Path | None]:
-    """KIND/NAME and the directory it is in, None for the one of the package."""
-    read_card(model)  # refuses what is not there
-    path = Path(model)
-    stem = path.with_suffix("") if path.suffix in (".safetensors", ".json") else path
-    if not stem.with_name(f"{stem.name}.safetensors").is_file() and model in pretrained():
-        return model, None
-    stem = stem.resolve()
-    return f"{stem.parent.name}/{stem.name}", stem.parent.parent
+def _located(models: Sequence[str]) -> dict[str, str]:
+    """Of each model what `load` takes, and what it is called: KIND/NAME, or its path where two would share that."""
+    found: dict[str, str] = {}
+    for model in models:
+        read_card(model)  # refuses what is not there
+        stem = locate(model)
+        shipped = stem.is_relative_to(PRETRAINED)
+        path = stem.relative_to(PRETRAINED).as_posix() if shipped else stem.resolve().as_posix()
+        short = "/".join(Path(path).parts[-2:])
+        found[path] = path if short in found.values() and path not in found else short
+    return found
 
 
 def _kind(family: Family, move: Move, shift: float) -> Kind:

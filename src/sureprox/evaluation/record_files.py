@@ -82,6 +82,12 @@ def read_figures(directory: Path) -> dict[str, FigureRecord]:
     return {path.stem: read_figure(path) for path in found}
 
 
+def read_seeds(directory: Path) -> list[dict[str, FigureRecord]]:
+    """The figures of each training seed, from DIRECTORY/seed-*; where there are none, those of the directory itself."""
+    found = sorted(path for path in directory.glob("seed-*") if any(path.glob("fig*.json")))
+    return [read_figures(path) for path in found or [directory]]
+
+
 def _load(path: Path) -> dict[str, Any]:
     try:
         content = content_of(path, f"reproduce {path.stem}")

@@ -11,6 +11,7 @@ import torch
 
 from sureprox.base.errors import SureproxError
 from sureprox.base.files import parse_json
+from sureprox.evaluation.figures import FIGURES, FigureSpec
 from sureprox.evaluation.metrics import summarise
 
 DIGITS = {"mean": 4, "median": 3, "q10": 3, "q90": 3}  # significant digits of each column
@@ -110,6 +111,11 @@ class FigureRecord:
     curves: tuple[CurveRecord, ...]
     missing: tuple[Missing, ...] = ()
     tuning: tuple[TuningRecord, ...] = ()
+
+    @property
+    def spec(self) -> FigureSpec:
+        """What the figure shows: the curves of the paper's, and those that have joined."""
+        return FIGURES[self.figure].joined(curve.optimizer for curve in self.curves)
 
     def find(self, optimizer: str, scenario: str) -> CurveRecord | None:
         return next((curve for curve in self.curves if curve.key == (optimizer, scenario)), None)

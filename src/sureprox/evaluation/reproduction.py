@@ -34,6 +34,7 @@ class Request:
     iterations: int
     seed: int = 0
     dtype: str = "float32"
+    dictionary: str = "ours"  # of the image patches
 
     def __post_init__(self) -> None:
         if self.instances < 1 or self.iterations < 1 or self.seed < 0:
@@ -110,7 +111,10 @@ class Reproduction:
         contestant = self._contestant(line.optimizer, line.scenario.family)
         data = self.dataset(self.curve_data(line))
         require_fit(contestant, data.problem)
-        seen = trace(contestant.optimizer, data, line.scenario, self.request.iterations, dtype=self.dtype)
+        try:
+            seen = trace(contestant.optimizer, data, line.scenario, self.request.iterations, dtype=self.dtype)
+        except InputError as error:  # an optimizer may refuse problems that it is not made for
+            raise UnavailableError(f"{line.optimizer} on {line.scenario.source}: {error}") from None
         record = CurveRecord(
             optimizer=line.optimizer,
             scenario=line.scenario.name,
@@ -136,8 +140,9 @@ class Reproduction:
         data = source
         if source not in ("lasso", "logistic"):  # what is downloaded or found on this machine may differ elsewhere
             data = self._drawn(source, request.instances, request.seed).fingerprint
+        own = [contestant.code] if contestant.code else []
         return _hash(
-            [KEY_FORMAT, contestant.name, contestant.weights, dict(contestant.settings), scenario.name, data],
+            [KEY_FORMAT, contestant.name, contestant.weights, dict(contestant.settings), scenario.name, data, *own],
             [request.seed, request.instances, request.iterations, request.dtype, self.device.type],
         )
 
@@ -187,7 +192,7 @@ class Reproduction:
             raise UnavailableError(self._no_data[source])
         if key not in self._instances:
             try:
-                self._instances[key] = draw(source, count, seed)
+                self._instances[key] = draw(source, count, seed, self.request.dictionary)
             except (SureproxError, OSError, ModuleNotFoundError) as error:
                 self._no_data[source] = f"no data for {source}: {error}"
                 raise UnavailableError(self._no_data[source]) from None

@@ -10,6 +10,7 @@ from sureprox.optimizers.base import Optimizer, State
 from sureprox.optimizers.black_box import L2ODM, RNNProp
 from sureprox.optimizers.classical import FISTA, ISTA, Adam, AdamHD
 from sureprox.optimizers.go_math_l2o import Activation, GoMathL2O, GradientMap, QShrink
+from sureprox.optimizers.kinds import known_kinds, register
 from sureprox.optimizers.l2o_pa import L2OPA
 from sureprox.optimizers.learned import LearnedOptimizer
 from sureprox.optimizers.local_fista import LocalFISTA
@@ -46,9 +47,11 @@ __all__ = [
     "State",
     "Sure",
     "from_released",
+    "known_kinds",
     "load",
     "pretrained",
     "read_card",
+    "register",
     "save",
 ]
 

@@ -1,4 +1,4 @@
-"""Ada-LISTA: ISTA unrolled into layers, with learned steps, thresholds and weight matrices (LASSO only)."""
+"""Ada-LISTA: ISTA unrolled into layers, with learned steps, thresholds and weight matrices (made for LASSO)."""
 
 from dataclasses import replace
 from typing import Any
@@ -23,25 +23,41 @@ class AdaLISTA(LearnedOptimizer[State]):
 
     Step k uses layer min(k, layers - 1): after the last layer, the last one is repeated. The thresholds stand for
     lam / L; lam itself does not enter. Before training, W1 = W2 = I and it is ISTA with step 0.15 and lam = 0.1.
+
+    `labels=True` is for logistic problems: b is then the vector of labels y, and nothing else is different. That is
+    how the authors' released code runs it on them; it minimises another function, unless it learns not to.
     """
 
     uses_lipschitz = False
     kind = "ada-lista"
 
-    def __init__(self, m: int, layers: int = 10) -> None:
+    def __init__(
+        self, m: int, layers: int = 10, *, step: float = 0.15, threshold: float = 0.015, labels: bool = False
+    ) -> None:
         super().__init__()
         for name, value in (("m", m), ("layers", layers)):
             require_whole(name, value, 1)
+        for name, number in (("step", step), ("threshold", threshold)):
+            if not 0 < number < float("inf"):
+                raise InputError(f"{name} is {number}; it must be finite and > 0")
         self.m = m
         self.layers = layers
+        self.step_before, self.threshold_before = float(step), float(threshold)
+        self.labels = bool(labels)
         self.W1 = nn.Parameter(torch.eye(m))
         self.W2 = nn.Parameter(torch.eye(m))
-        self.step_sizes = nn.ParameterList([nn.Parameter(torch.tensor(0.15)) for _ in range(layers)])
-        self.thresholds = nn.ParameterList([nn.Parameter(torch.tensor(0.015)) for _ in range(layers)])
+        self.step_sizes = nn.ParameterList([nn.Parameter(torch.tensor(step)) for _ in range(layers)])
+        self.thresholds = nn.ParameterList([nn.Parameter(torch.tensor(threshold)) for _ in range(layers)])
 
     @property
     def arguments(self) -> dict[str, Any]:
-        return {"m": self.m, "layers": self.layers}
+        return {
+            "m": self.m,
+            "layers": self.layers,
+            "step": self.step_before,
+            "threshold": self.threshold_before,
+            "labels": self.labels,
+        }
 
     def released_names(self) -> dict[str, str]:
         return {name: name for name, _ in self.named_parameters()}
@@ -70,13 +86,15 @@ class AdaLISTA(LearnedOptimizer[State]):
         return replace(state, x=problem.uncentred(shrunk), k=state.k + 1)
 
     def _data(self, problem: Problem) -> tuple[Dense, Tensor]:
-        """A and b."""
+        """A and b, or A and the labels."""
         loss = loss_of(problem)
-        A, b = dense(problem) if loss is Loss.SQUARES else (None, None)
+        suits = loss is (Loss.LOGISTIC if self.labels else Loss.SQUARES)
+        A, b = dense(problem) if suits else (None, None)
         lasso = shape_of(problem) is Shape.L1
         if A is None or b is None or A.shape[-2] != self.m or not lasso:
             got = type(problem.f).__name__ + ("" if A is None else f" with {A.shape[-2]} rows")
             got += " with weights or an offset" if loss is Loss.WEIGHTED_SQUARES else ""
             got += "" if lasso else f" + {type(problem.r).__name__}"
-            raise InputError(f"this AdaLISTA solves LASSO with {self.m} rows, got {got}; build AdaLISTA(m) to fit")
+            what = "logistic problems" if self.labels else "LASSO"
+            raise InputError(f"this AdaLISTA solves {what} with {self.m} rows, got {got}; build AdaLISTA(m) to fit")
         return Dense.of(A), b

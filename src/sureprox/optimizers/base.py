@@ -144,6 +144,11 @@ class Optimizer(ABC, Generic[S]):
         """Whether a step needs nothing of f but its gradient at `query`."""
         return type(self).step is Optimizer.step
 
+    @property
+    def looks_at_its_point(self) -> bool:
+        """Whether that gradient is the one at x, so that F(x) costs nothing more."""
+        return self.looks_once and type(self).query is Optimizer.query
+
     def require_suits(self, problem: Problem) -> None:
         """Refuse what this method, or any, is not made for."""
         f, r = problem.f, problem.r
@@ -188,7 +193,7 @@ def observed_step(
 
     For optimizers that query their point.
     """
-    if not optimizer.looks_once or type(optimizer).query is not Optimizer.query:
+    if not optimizer.looks_at_its_point:
         kind = type(optimizer).__name__
         raise InputError(f"{kind} does not ask for the gradient at its point; call step and problem.objective instead")
     y = problem.centred(state.x)

@@ -1,4 +1,10 @@
-"""Learned optimizers with no proximal structure: L2O-DM and RNNprop put an LSTM where the update rule was."""
+"""Learned optimizers with no proximal structure: L2O-DM and RNNprop put an LSTM where the update rule was.
+
+Both have three settings of the authors' released code, which are off by default. `detached`: in training no gradient
+flows back through the subgradient that is fed to the network. `gradient_scale`: that subgradient times a number; the
+released code differentiates the mean over a batch of 128 problems, which divides it by 128. `memory_scale`: the
+standard deviation of a random memory.
+"""
 
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -32,12 +38,21 @@ class L2ODM(LearnedOptimizer[L2ODMState]):
     kind = "l2o-dm"
 
     def __init__(
-        self, step_size: float = 0.1, hidden: int = 20, layers: int = 2, *, initial_state: str = "zeros"
+        self,
+        step_size: float = 0.1,
+        hidden: int = 20,
+        layers: int = 2,
+        *,
+        initial_state: str = "zeros",
+        memory_scale: float = 1.0,
+        gradient_scale: float = 1.0,
+        detached: bool = False,
     ) -> None:
         super().__init__()
-        if not 0 < step_size < float("inf"):
-            raise InputError(f"step_size is {step_size}; it must be finite and > 0")
-        self.step_length = float(step_size)
+        self.step_length = _positive("step_size", step_size)
+        self.memory_scale = _positive("memory_scale", memory_scale)
+        self.gradient_scale = _positive("gradient_scale", gradient_scale)
+        self.detached = bool(detached)
         self.initial_state = choice(InitialState, "initial_state", initial_state)
         self.network = CoordinateNetwork(2, hidden, layers, ("move",), inner=False)
 
@@ -48,6 +63,9 @@ class L2ODM(LearnedOptimizer[L2ODMState]):
             "hidden": self.network.hidden,
             "layers": self.network.layers,
             "initial_state": self.initial_state.value,
+            "memory_scale": self.memory_scale,
+            "gradient_scale": self.gradient_scale,
+            "detached": self.detached,
         }
 
     def released_names(self) -> dict[str, str]:
@@ -63,12 +81,12 @@ class L2ODM(LearnedOptimizer[L2ODMState]):
     ) -> L2ODMState:
         self.check_device(problem)
         x = problem.start(x0)
-        h, c = self.network.initial_memory(problem, self.initial_state, generator)
+        h, c = self.network.initial_memory(problem, self.initial_state, generator, self.memory_scale)
         features = torch.zeros_like(x).unsqueeze(2).expand(-1, -1, 2)
         return L2ODMState(x=x, k=0, step_size=unused_step_size(problem, step_size), h=h, c=c, features=features)
 
     def move(self, problem: Problem, state: L2ODMState, seen: Seen) -> L2ODMState:
-        features = torch.stack([problem.subgradient(state.x, seen.grad), state.x], 2)
+        features = torch.stack([_fed(self, problem.subgradient(state.x, seen.grad)), state.x], 2)
         out, h, c = self.network(features, state.h, state.c)
         x = state.x + self.step_length * elu(out["move"])
         return replace(state, x=x, k=state.k + 1, h=h, c=c, features=features.detach())
@@ -104,16 +122,20 @@ class RNNProp(LearnedOptimizer[RNNPropState]):
         *,
         eps: float = 1e-8,
         initial_state: str = "zeros",
+        memory_scale: float = 1.0,
+        gradient_scale: float = 1.0,
+        detached: bool = False,
     ) -> None:
         super().__init__()
         if not (0 <= beta1 < 1 and 0 <= beta2 < 1):
             raise InputError(f"beta1 is {beta1} and beta2 {beta2}; both must lie in [0, 1)")
-        if not (0 < step_size < float("inf") and 0 < eps < float("inf")):
-            raise InputError(f"step_size is {step_size} and eps {eps}; both must be finite and > 0")
         self.beta1 = float(beta1)
         self.beta2 = float(beta2)
-        self.step_length = float(step_size)
-        self.eps = float(eps)
+        self.step_length = _positive("step_size", step_size)
+        self.eps = _positive("eps", eps)
+        self.memory_scale = _positive("memory_scale", memory_scale)
+        self.gradient_scale = _positive("gradient_scale", gradient_scale)
+        self.detached = bool(detached)
         self.initial_state = choice(InitialState, "initial_state", initial_state)
         self.network = CoordinateNetwork(2, hidden, layers, ("move",), embed=True, inner=False)
 
@@ -127,6 +149,9 @@ class RNNProp(LearnedOptimizer[RNNPropState]):
             "layers": self.network.layers,
             "eps": self.eps,
             "initial_state": self.initial_state.value,
+            "memory_scale": self.memory_scale,
+            "gradient_scale": self.gradient_scale,
+            "detached": self.detached,
         }
 
     def released_names(self) -> dict[str, str]:
@@ -142,7 +167,7 @@ class RNNProp(LearnedOptimizer[RNNPropState]):
     ) -> RNNPropState:
         self.check_device(problem)
         x = problem.start(x0)
-        h, c = self.network.initial_memory(problem, self.initial_state, generator)
+        h, c = self.network.initial_memory(problem, self.initial_state, generator, self.memory_scale)
         zeros = torch.zeros_like(x)
         step = unused_step_size(problem, step_size)
         return RNNPropState(
@@ -159,7 +184,7 @@ class RNNProp(LearnedOptimizer[RNNPropState]):
         )
 
     def move(self, problem: Problem, state: RNNPropState, seen: Seen) -> RNNPropState:
-        g = problem.subgradient(state.x, seen.grad)
+        g = _fed(self, problem.subgradient(state.x, seen.grad))
         mean = self.beta1 * state.mean + (1 - self.beta1) * g
         square = self.beta2 * state.square + (1 - self.beta2) * g.square()
         decay1, decay2 = self.beta1 * state.decay1, self.beta2 * state.decay2
@@ -179,6 +204,18 @@ class RNNProp(LearnedOptimizer[RNNPropState]):
             c=c,
             features=features.detach(),
         )
+
+
+def _fed(optimizer: L2ODM | RNNProp, g: Vectors) -> Vectors:
+    """The subgradient as the network sees it."""
+    g = g if optimizer.gradient_scale == 1.0 else optimizer.gradient_scale * g
+    return g.detach() if optimizer.detached else g
+
+
+def _positive(name: str, value: float) -> float:
+    if not 0 < value < float("inf"):
+        raise InputError(f"{name} is {value}; it must be finite and > 0")
+    return float(value)
 
 
 def unused_step_size(problem: Problem, step_size: Scalars | None) -> Scalars:

@@ -31,6 +31,9 @@ class L2OPA(LearnedOptimizer[L2OPAState]):
 
     P and a come from an LSTM on [grad f(x), x]. `activation="sigmoid"`: P = 2 sigmoid / L, a = 2 sigmoid;
     `"softplus"`: P = 2 softplus / L, a = 0.3 softplus.
+
+    `detached=True` trains as the authors' released code does: no gradient flows back through the features. A step
+    computes the same either way.
     """
 
     fails_at_bounds = "extrapolates the point it returns, which leaves the domain"
@@ -39,9 +42,16 @@ class L2OPA(LearnedOptimizer[L2OPAState]):
     kind = "l2o-pa"
 
     def __init__(
-        self, activation: str = "sigmoid", hidden: int = 20, layers: int = 2, *, initial_state: str = "zeros"
+        self,
+        activation: str = "sigmoid",
+        hidden: int = 20,
+        layers: int = 2,
+        *,
+        initial_state: str = "zeros",
+        detached: bool = False,
     ) -> None:
         super().__init__()
+        self.detached = bool(detached)
         self.activation = choice(Activation, "activation", activation)
         self.initial_state = choice(InitialState, "initial_state", initial_state)
         self.network = CoordinateNetwork(2, hidden, layers, ("P", "a"))
@@ -53,6 +63,7 @@ class L2OPA(LearnedOptimizer[L2OPAState]):
             "hidden": self.network.hidden,
             "layers": self.network.layers,
             "initial_state": self.initial_state.value,
+            "detached": self.detached,
         }
 
     def released_names(self) -> dict[str, str]:
@@ -89,6 +100,8 @@ class L2OPA(LearnedOptimizer[L2OPAState]):
     def move(self, problem: Problem, state: L2OPAState, seen: Seen) -> L2OPAState:
         g = seen.grad
         features = torch.stack([g, state.x], 2)
+        if self.detached:
+            features = features.detach()
         out, h, c = self.network(features, state.h, state.c)
         a_scale = 2.0 if self.activation is Activation.SIGMOID else 0.3
         P = 2 * activate(self.activation, out["P"]) * state.step_size.unsqueeze(1)

@@ -31,9 +31,9 @@ class LearnedOptimizer(nn.Module, Optimizer[S]):
     def arguments(self) -> dict[str, Any]:
         """The constructor arguments that make this architecture again."""
 
-    @abstractmethod
     def released_names(self) -> dict[str, str]:
         """Parameter name here -> name in the authors' released code."""
+        raise WeightsError(f"{self.kind} is not in the released code, so there are no released weights for it")
 
     @property
     def released_unused(self) -> frozenset[str]:

@@ -95,9 +95,12 @@ class CoordinateNetwork(nn.Module):
         return torch.sigmoid(o) * torch.tanh(cell), cell
 
     def initial_memory(
-        self, problem: Problem, kind: InitialState, generator: torch.Generator | None
+        self, problem: Problem, kind: InitialState, generator: torch.Generator | None, scale: float = 1.0
     ) -> tuple[Tensor, Tensor]:
-        """h and c of shape (layers, B n, hidden) before the first step, laid out as the forward pass returns them."""
+        """h and c of shape (layers, B n, hidden) before the first step, laid out as the forward pass returns them.
+
+        `scale`: the standard deviation where they are random.
+        """
         turned = channel_dim(problem.device) == 0
         if kind is InitialState.ZEROS:
             rows = problem.batch * problem.n
@@ -113,7 +116,8 @@ class CoordinateNetwork(nn.Module):
 
         def draw() -> Tensor:
             size = (self.layers, self.hidden, instances, problem.n)
-            values = torch.randn(size, generator=source, dtype=torch.float64, device=source.device)  # in any precision
+            drawn = torch.randn(size, generator=source, dtype=torch.float64, device=source.device)  # in any precision
+            values = drawn if scale == 1.0 else scale * drawn
             values = (
                 values.to(device=problem.device, dtype=problem.dtype).expand(-1, -1, problem.batch, -1).flatten(2).mT
             )

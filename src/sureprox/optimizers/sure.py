@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sureprox.base.errors import InputError, WeightsError
+from sureprox.base.errors import InputError
 from sureprox.base.types import Scalars, Vectors
 from sureprox.optimizers.base import Seen, State, resolve_step_size
 from sureprox.optimizers.learned import LearnedOptimizer, choice
@@ -87,9 +87,6 @@ class Sure(LearnedOptimizer[SureState]):
             "conjugate": self.conjugate,
             "features": self.features.value,
         }
-
-    def released_names(self) -> dict[str, str]:
-        raise WeightsError("sure is not in the released code, so there are no released weights for it")
 
     def init(
         self,

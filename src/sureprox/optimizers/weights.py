@@ -114,6 +114,11 @@ def read_card(name: str | Path) -> Card:
     return _pair(locate(name))[0]
 
 
+def chosen_by_validation(card: Card) -> bool:
+    """Whether the weights are those of one run that were best in validation, on the problems of its training."""
+    return {"validation_loss", "best_batch"} <= set(card.metrics)
+
+
 def _pair(stem: Path) -> tuple[Card, bytes]:
     """The card and the weights at `stem`, of one and the same `save` if there is such a pair.
 

@@ -1,4 +1,4 @@
-"""The figures, drawn from records: mean relative gap on a log scale against iterations, as in the paper."""
+"""The figures, drawn from records: mean relative gap against iterations, both on a log scale, as in the paper."""
 
 import math
 import textwrap
@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sureprox.base.drawing import save_figure
-from sureprox.evaluation.figures import FIGURES, FigureSpec
+from sureprox.evaluation.figures import FigureSpec
 from sureprox.evaluation.records import FigureRecord
-from sureprox.report.panels import draw_panel, limits, seen_until
+from sureprox.optimizers import pretrained, read_card
+from sureprox.optimizers.weights import chosen_by_validation
+from sureprox.report.panels import curve_of, draw_panel, limits, seen_until
 from sureprox.report.style import DASHED, SOLID, styles
 
 if TYPE_CHECKING:
@@ -17,33 +19,42 @@ if TYPE_CHECKING:
 LEGEND: dict[str, Any] = {"frameon": False, "fontsize": 8.5, "handlelength": 3.5}
 
 
-def draw_figure(record: FigureRecord, directory: Path) -> list[Path]:
-    """Write NAME.png and NAME.svg and return their paths. The same record gives the same bytes."""
+def draw_figure(record: FigureRecord, directory: Path, *, spread: bool = False) -> list[Path]:
+    """Write NAME.png and NAME.svg and return their paths. The same record gives the same bytes.
+
+    `spread`: with bands from q10 to q90, which in a record of several training seeds (`merged`) are their range.
+    """
     import matplotlib
     from matplotlib.figure import Figure
 
-    spec = FIGURES[record.figure]
+    spec = record.spec
     rows = math.ceil(len(spec.panels) / spec.columns)
     size = (7.6, 4.6) if len(spec.panels) == 1 else (3.2 * spec.columns + 0.4, 2.7 * rows + 1.4)
     paths = [directory / f"{record.figure}.png", directory / f"{record.figure}.svg"]
     with matplotlib.rc_context({"svg.hashsalt": record.figure}):
         drawing = Figure(figsize=size, dpi=150, layout="constrained")
-        _fill(drawing, spec, record, rows)
+        _fill(drawing, spec, record, rows, spread)
         for path, date in zip(paths, ({"Software": None}, {"Date": None}), strict=True):
             save_figure(drawing, path, metadata=date)
     return paths
 
 
-def _fill(drawing: "Figure", spec: FigureSpec, record: FigureRecord, rows: int) -> None:
+def _fill(drawing: "Figure", spec: FigureSpec, record: FigureRecord, rows: int, spread: bool) -> None:
     look = styles(list(dict.fromkeys(line.label for line in spec.lines)))
-    axes = drawing.subplots(rows, spec.columns, squeeze=False, sharex=True, sharey=True)
-    low, high = limits(record.curves)
-    axes[0, 0].set_yscale("log")
-    axes[0, 0].set_ylim(low, high)
-    axes[0, 0].set_xlim(0, max((seen_until(curve, (low, high)) for curve in record.curves), default=0) or 1)
+    axes = drawing.subplots(rows, spec.columns, squeeze=False, sharex=True, sharey="row")
     handles: dict[str, Any] = {}
-    for axis, panel in zip(axes.ravel(), spec.panels, strict=True):
-        handles |= draw_panel(axis, panel, record, look, (low, high))
+    last = 2
+    for row in range(rows):  # each has its own heights: with the paper's prox no curve comes far down
+        panels = spec.panels[row * spec.columns : (row + 1) * spec.columns]
+        curves = [curve for panel in panels for line in panel.lines if (curve := curve_of(record, line)) is not None]
+        bounds = limits(curves)
+        last = max([last, *(seen_until(curve, bounds) for curve in curves)])
+        axes[row, 0].set_yscale("log")
+        axes[row, 0].set_ylim(*bounds)
+        for axis, panel in zip(axes[row], panels, strict=True):
+            handles |= draw_panel(axis, panel, record, look, bounds, spread)
+    axes[0, 0].set_xscale("log")
+    axes[0, 0].set_xlim(1, last)
     for axis in axes[:, 0]:
         axis.set_ylabel("mean relative gap  (F − F*) / F*", fontsize=9)  # noqa: RUF001
     for axis in axes[-1]:
@@ -71,6 +82,19 @@ def _signs(spec: FigureSpec) -> dict[str, Any]:
     }
 
 
+def picked(record: FigureRecord) -> list[str]:
+    """A sentence for every method whose weights were not simply those that were best in validation."""
+    notes = []
+    for line in {line.optimizer: line for line in record.spec.lines}.values():
+        curve = next((curve for curve in record.curves if curve.optimizer == line.optimizer), None)
+        if curve is None or curve.weights is None or line.optimizer not in pretrained():
+            continue
+        card = read_card(line.optimizer)
+        if card.sha256 == curve.weights and not chosen_by_validation(card):
+            notes.append(f"{line.label} ({line.optimizer}): {card.notes}.")
+    return notes
+
+
 def title(spec: FigureSpec, record: FigureRecord) -> str:
     """What is shown, and how much of it was run, when."""
     head = f"Figure {spec.name.removeprefix('fig')}. {spec.title}"
@@ -91,6 +115,7 @@ def caption(record: FigureRecord) -> str:
         notes.append(f"{zero} instances with F* = 0 are measured against the mean F* of the others.")
     if record.curves and record.curves[0].scenario in ("patches", "ionosphere", "spambase"):
         notes.append(f"Data: {record.curves[0].data}.")
+    notes += picked(record)
     reasons: dict[str, list[str]] = {}
     for entry in record.missing:
         reasons.setdefault(entry.reason, []).append(entry.optimizer)

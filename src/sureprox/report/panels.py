@@ -62,9 +62,9 @@ def escape(line: Line, curve: CurveRecord, high: float) -> Escape | None:
 
 
 def draw_panel(
-    axis: "Axes", panel: Panel, record: FigureRecord, look: dict[str, Style], bounds: Bounds
+    axis: "Axes", panel: Panel, record: FigureRecord, look: dict[str, Style], bounds: Bounds, spread: bool = False
 ) -> dict[str, Any]:
-    """Draw the curves; returns the legend handle of each label."""
+    """Draw the curves; returns the legend handle of each label. `spread`: the band from q10 to q90 as well."""
     high = bounds[1]
     handles: dict[str, Any] = {}
     escaped = []
@@ -74,9 +74,14 @@ def draw_panel(
             continue
         artist = _draw(axis, line, curve, look[line.label], bounds, place / len(panel.lines))
         handles.setdefault(line.label, artist)
+        if spread:
+            low, top = ([min(max(v, FLOOR / BEYOND), high * BEYOND) for v in side] for side in (curve.q10, curve.q90))
+            axis.fill_between(curve.iterations, low, top, color=look[line.label].colour, alpha=0.18, linewidth=0)
         if gone := escape(line, curve, high):
             escaped.append(gone)
     _mark(axis, escaped, look, high)
+    if panel.floor is not None and bounds[0] < panel.floor < high:
+        handles["where the paper's curves end"] = axis.axhline(panel.floor, color="0.35", linewidth=1.0, linestyle=":")
     axis.set_title(panel.title, fontsize=9)
     tidy(axis)
     axis.tick_params(labelsize=8)
@@ -86,8 +91,8 @@ def draw_panel(
 def _draw(axis: "Axes", line: Line, curve: CurveRecord, style: Style, bounds: Bounds, offset: float) -> Any:
     """One curve. Where both signs of a shift are shown, the negative one is dashed with open markers."""
     shift, high = line.scenario.shift, bounds[1]
-    last = seen_until(curve, bounds)
-    wanted = [(i + offset) * last / MARKERS for i in range(MARKERS)]  # at even distances of what is seen
+    last = max(seen_until(curve, bounds), 1)
+    wanted = [last ** ((i + offset) / MARKERS) for i in range(MARKERS)]  # at even distances of what is seen
     marks = sorted({min(range(len(curve.iterations)), key=lambda j: abs(curve.iterations[j] - k)) for k in wanted})
     (artist,) = axis.plot(
         curve.iterations,

@@ -1,6 +1,7 @@
 """How the curves look: told apart by colour, by dashes and by markers, so that any one of the three is enough."""
 
 from dataclasses import dataclass
+from itertools import cycle
 from typing import Any
 
 from sureprox.base.drawing import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY
@@ -46,5 +47,5 @@ OTHERS = (  # for the rest, in the order in which they appear
 
 def styles(labels: list[str]) -> dict[str, Style]:
     """A style for each label of a figure."""
-    rest = iter(OTHERS)
+    rest = cycle(OTHERS)
     return {label: BY_LABEL[label] if label in BY_LABEL else next(rest) for label in labels}

@@ -1,6 +1,6 @@
 """Where problems come from: families of random problems, mixtures, real data, and problem files."""
 
-from sureprox.sources.families import Family, LassoFamily, LogisticFamily
+from sureprox.sources.families import AnyStartLasso, Family, LassoFamily, LogisticFamily
 from sureprox.sources.form_families import (
     BoxFamily,
     DeconvolutionFamily,
@@ -16,6 +16,7 @@ from sureprox.sources.mixtures import LassoMixture, LogisticMixture, SeparableMi
 from sureprox.sources.real import RealData, ionosphere, patches, spambase
 
 __all__ = [
+    "AnyStartLasso",
     "BoxFamily",
     "DeconvolutionFamily",
     "ElasticNetFamily",

@@ -70,6 +70,26 @@ class LassoFamily(Sized):
 
 
 @dataclass(frozen=True)
+class AnyStartLasso(LassoFamily):
+    """The paper's LASSO problems, from starts near and far.
+
+    A quarter each: zero; standard normal; standard normal plus s on every coordinate, |s| uniform up to `near`, either
+    sign; the same up to `far`. The kinds alternate, so that every batch has all of them.
+    """
+
+    name: ClassVar[str] = "lasso-any-start"
+    near: float = 10.0
+    far: float = 100.0
+
+    def start(self, batch: int, generator: torch.Generator, dtype: torch.dtype = torch.float32) -> Tensor:
+        x = _normal(generator, dtype, batch, self.n)
+        shift = 2 * torch.rand(batch, 1, generator=generator, dtype=dtype, device=generator.device) - 1
+        kind = (torch.arange(batch, device=generator.device) % 4).unsqueeze(1)
+        size = torch.where(kind == 3, self.far, torch.where(kind == 2, self.near, 0.0)).to(dtype)
+        return torch.where(kind == 0, torch.zeros_like(x), x + size * shift)
+
+
+@dataclass(frozen=True)
 class LogisticFamily(Sized):
     """A normal, x_true sparse normal, y = 1[A x_true >= 0]: the paper's logistic problems.
 

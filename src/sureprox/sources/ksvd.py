@@ -57,6 +57,22 @@ def ksvd(
     return KSVD(D, X * scale, torch.stack(errors) * scale)
 
 
+def released_ksvd(
+    signals: Any, atoms: int = 128, nonzeros: int = 6, iterations: int = 10, *, generator: torch.Generator
+) -> Tensor:
+    """The dictionary (m, atoms) of the recipe behind the paper's patches: an approximate K-SVD in its plainest form.
+
+    Atoms begin as random directions, whatever the signals are. An iteration codes all signals anew by OMP, then
+    improves each atom for the signals that use it with a positive coefficient; an atom without any stays as it is. The
+    error may grow, and atoms that nobody uses stay random.
+    """
+    Y = _checked(signals, atoms, nonzeros, iterations, generator)
+    D = _unit(torch.randn(atoms, Y.shape[1], generator=generator, dtype=Y.dtype)).T.contiguous()
+    for _ in range(iterations):
+        D, _ = _improve_atoms(Y, D, omp(Y, D, nonzeros), positive=True)
+    return D
+
+
 def _checked(signals: Any, atoms: int, nonzeros: int, iterations: int, generator: torch.Generator) -> Tensor:
     Y = checks.as_tensor("signals", signals).detach().to(device="cpu", dtype=torch.float64)
     if Y.ndim != 2 or 0 in Y.shape:
@@ -80,15 +96,16 @@ def _initial(Y: Rows, atoms: int, generator: torch.Generator) -> Tensor:
     return _unit(torch.cat([Y[chosen], filler[len(chosen) :]])).T.contiguous()
 
 
-def _improve_atoms(Y: Rows, D: Tensor, X: Vectors) -> tuple[Tensor, Vectors]:
+def _improve_atoms(Y: Rows, D: Tensor, X: Vectors, *, positive: bool = False) -> tuple[Tensor, Vectors]:
     """For every atom d with coefficients x and E = Y - (all other atoms): d = E'x / |E'x|, then x = E d.
 
     d is the best direction for x, x the best coefficients for d: the error cannot grow. Supports stay as they are.
+    `positive`: only the signals whose coefficient is positive take part; the error of the others may grow.
     """
     D, X = D.clone(), X.clone()
     R = Y - X @ D.T
     for j in range(D.shape[1]):
-        users = X[:, j].nonzero()[:, 0]
+        users = ((X[:, j] > 0) if positive else (X[:, j] != 0)).nonzero()[:, 0]
         x = X[users, j]
         E = torch.addr(R[users], x, D[:, j])
         direction = x @ E
@@ -96,6 +113,9 @@ def _improve_atoms(Y: Rows, D: Tensor, X: Vectors) -> tuple[Tensor, Vectors]:
             continue
         d = _unit(direction.unsqueeze(0))[0]
         x = E @ d
+        if positive:
+            others = (X[:, j] < 0).nonzero()[:, 0]  # they see the new direction too
+            R[others] = torch.addr(R[others], X[others, j], D[:, j] - d)
         D[:, j], X[users, j], R[users] = d, x, torch.addr(E, x, d, alpha=-1)
     return D, X
 

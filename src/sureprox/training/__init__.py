@@ -1,9 +1,10 @@
 """How the learned optimizers are trained."""
 
 from sureprox.training.api import train
-from sureprox.training.config import LayerwiseConfig, Loss, Recipe, TrainingConfig, preset, preset_names, settings
+from sureprox.training.config import LayerwiseConfig, Loss, Recipe, TrainingConfig
 from sureprox.training.events import StopTraining, read_log
 from sureprox.training.jobs import Ending, Outcome
+from sureprox.training.presets import preset, preset_names, settings
 from sureprox.training.recipe_files import read_recipe, recipe_text
 from sureprox.training.run import TrainingResult
 from sureprox.training.search import Search, search

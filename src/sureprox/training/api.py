@@ -83,14 +83,15 @@ def train(
 def check_fit(optimizer: LearnedOptimizer[Any], family: Family, config: Config) -> None:
     """Sure needs a StreamConfig, Ada-LISTA a LayerwiseConfig with its layers and LASSO, others a TrainingConfig."""
     special: dict[type[Any], type[Any]] = {AdaLISTA: LayerwiseConfig, Sure: StreamConfig}
-    wanted = special.get(type(optimizer), TrainingConfig)
+    wanted = next((wanted for cls, wanted in special.items() if isinstance(optimizer, cls)), TrainingConfig)
     if not isinstance(config, wanted):
         raise ConfigError(f"{optimizer.kind} is trained with a {wanted.__name__}, not a {type(config).__name__}")
     if isinstance(optimizer, AdaLISTA) and isinstance(config, LayerwiseConfig):
         if config.layers != optimizer.layers:
             raise ConfigError(f"layers is {config.layers}; this AdaLISTA has {optimizer.layers}")
-        if isinstance(family, LogisticFamily) or getattr(family, "m", optimizer.m) != optimizer.m:
-            raise ConfigError(f"this AdaLISTA is for LASSO with {optimizer.m} rows; it cannot be trained on {family}")
+        what = "logistic problems" if optimizer.labels else "LASSO"
+        if isinstance(family, LogisticFamily) != optimizer.labels or getattr(family, "m", optimizer.m) != optimizer.m:
+            raise ConfigError(f"this AdaLISTA is for {what} with {optimizer.m} rows; it cannot be trained on {family}")
 
 
 def _check_memory(family: Family, config: Config, device: torch.device) -> None:

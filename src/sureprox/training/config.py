@@ -1,6 +1,5 @@
-"""What a training run is: a frozen config, the recipe around it, and presets."""
+"""What a training run is: a frozen config, and the recipe around it."""
 
-import inspect
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from enum import StrEnum
@@ -9,8 +8,9 @@ from typing import Any
 from sureprox.base.errors import ConfigError, SureproxError
 from sureprox.base.words import suggested
 from sureprox.optimizers import InitialState, LearnedOptimizer
-from sureprox.optimizers.kinds import KINDS, build
+from sureprox.optimizers.kinds import build
 from sureprox.sources import (
+    AnyStartLasso,
     Family,
     GeneralMixture,
     LassoFamily,
@@ -21,11 +21,11 @@ from sureprox.sources import (
 )
 from sureprox.sources.form_families import FORM_FAMILIES
 from sureprox.training.config_checks import at_least, check_common, check_types
-from sureprox.training.stream_config import ARGUMENTS, STREAMS, StreamConfig
+from sureprox.training.stream_config import StreamConfig
 
 MIXTURES = (LassoMixture, LogisticMixture, SeparableMixture, GeneralMixture)
 FAMILIES: dict[str, type[Any]] = {
-    family.name: family for family in (LassoFamily, LogisticFamily, *MIXTURES, *FORM_FAMILIES)
+    family.name: family for family in (LassoFamily, LogisticFamily, AnyStartLasso, *MIXTURES, *FORM_FAMILIES)
 }
 
 LARGEST_CARD = 25_000_000  # entries of a matrix: a card is somebody else's, and its problems are drawn in dozens
@@ -55,6 +55,7 @@ class TrainingConfig:
     epochs: int = 3
     learning_rate: float = 0.01
     decay: float = 0.1  # factor on the learning rate after each epoch; 1 keeps it constant
+    repeat: bool = False  # the problems of the first epoch, and their starts, come again in every other one
     loss: Loss = Loss.MEAN
     clip: float = 1.0  # largest norm of the gradient of the weights; 0 for no limit
     initial_state: str = "paper"  # of the LSTM while training (see InitialState); drawn anew for every batch
@@ -91,11 +92,16 @@ class LayerwiseConfig:
     """Layer-by-layer training of Ada-LISTA: three stages for each layer, on a fixed pool of problems."""
 
     layers: int = 10
-    steps: int = 200  # updates per stage
+    steps: int = 200  # updates per stage; at most so many, with `patience`
     batch: int = 64  # problems per update
     pool: int = 32  # different batches
     learning_rate: float = 0.003
-    decay: float = 0.2  # factor on the learning rate from stage to stage
+    decay: float = 0.2  # factor on the learning rate of the second stage
+    last_decay: float = 0.04  # and on that of the third
+    layer_decay: float = 1.0  # factor on that of a layer for each layer above it; for W1 and W2 for each layer
+    matrices_first: bool = False  # whether the first stage learns W1 and W2 beside the new layer
+    relative: bool = True  # the loss is |x - x*|^2 / |x*|^2; otherwise |x - x*|^2
+    patience: int = 0  # passes over the pool without a better validation that end a stage; 0: never
     clip: float = 1.0
     validate_every: int = 200
     validation: int = 128
@@ -107,9 +113,11 @@ class LayerwiseConfig:
     def __post_init__(self) -> None:
         check_types(self)
         at_least(self, 1, "layers", "steps", "batch", "pool", "validate_every", "validation")
+        at_least(self, 0, "patience")
         check_common(self)
-        if not 0 < self.decay <= 1:
-            raise ConfigError(f"decay is {self.decay}; it must lie in (0, 1]")
+        for name in ("decay", "last_decay", "layer_decay"):
+            if not 0 < getattr(self, name) <= 1:
+                raise ConfigError(f"{name} is {getattr(self, name)}; it must lie in (0, 1]")
 
     @property
     def total_batches(self) -> int:
@@ -122,7 +130,7 @@ class LayerwiseConfig:
 
     def rate(self, batch: int) -> float:
         """Learning rate of a batch: smaller from stage to stage, the same for every layer."""
-        return self.learning_rate * self.decay ** self.position(batch)[1]
+        return self.learning_rate * (1.0, self.decay, self.last_decay)[self.position(batch)[1]]
 
 
 Config = TrainingConfig | LayerwiseConfig | StreamConfig
@@ -161,70 +169,6 @@ def family_dict(family: Family) -> dict[str, Any]:
 
 def config_dict(config: Config) -> dict[str, Any]:
     return {key: value.value if isinstance(value, StrEnum) else value for key, value in asdict(config).items()}
-
-
-def settings() -> dict[int, TrainingConfig]:
-    """The paper's 24 training settings for LASSO, numbered as in its table."""
-    cells = [
-        (segment, epochs, batch, loss)
-        for segment in (20, 50, 100)
-        for epochs in (1, 3)
-        for batch in (64, 128)
-        for loss in Loss
-    ]
-    return {
-        number: TrainingConfig(segment=segment, epochs=epochs, batch=batch, loss=loss, decay=0.1 if epochs > 1 else 1.0)
-        for number, (segment, epochs, batch, loss) in enumerate(cells, start=1)
-    }
-
-
-def preset_names() -> list[str]:
-    return [f"lasso-{number}" for number in settings()] + ["logistic", "tiny", *STREAMS]
-
-
-def preset(name: str, optimizer: str | None = None, /, **arguments: Any) -> Recipe:
-    """The paper's recipe for one optimizer: "lasso-1" ... "lasso-24" (7 is the default), "logistic", "tiny".
-
-    Those whose name begins with "sure-" are for Sure, and no others are; without `optimizer` these are for GO-Math-L2O.
-
-    As in the paper the gradient is clipped for GO-Math-L2O only, the memory of the LSTM starts from a standard normal
-    draw, and logistic problems use the learning rate 0.003 and the softplus activations.
-    """
-    if name not in preset_names():
-        raise ConfigError(f"preset is {name!r}; {suggested(name, preset_names())}")
-    if optimizer is None:
-        optimizer = "sure" if name in STREAMS else "go-math-l2o"
-    if optimizer not in list(KINDS):
-        raise ConfigError(f"optimizer is {optimizer!r}; {suggested(optimizer, sorted(KINDS))}")
-    check_keys("arguments", arguments, list(inspect.signature(KINDS[optimizer]).parameters))
-    if (name in STREAMS) != (optimizer == "sure"):
-        raise ConfigError(f"preset {name!r} is not for {optimizer}; sure is trained by one of {', '.join(STREAMS)}")
-    if name in STREAMS:
-        return Recipe(optimizer, ARGUMENTS.get(name, {}) | arguments, *STREAMS[name])
-    clip = 1.0 if optimizer == "go-math-l2o" else 0.0
-    family: Any
-    config: TrainingConfig
-    if name == "logistic":
-        if optimizer == "ada-lista":
-            raise ConfigError("ada-lista is for LASSO only; choose a lasso preset")
-        family, config = LogisticFamily(), TrainingConfig(learning_rate=0.003)
-        if optimizer in ("go-math-l2o", "l2o-pa"):
-            arguments = {"activation": "softplus"} | arguments
-    elif name == "tiny":
-        family = LassoFamily(m=20, n=40, nonzeros=5)
-        config = TrainingConfig(
-            segment=5, length=20, batch=16, batches=20, epochs=2, validate_every=5, validation=16, checkpoint_every=10
-        )
-    else:
-        family, config = LassoFamily(), settings()[int(name.removeprefix("lasso-"))]
-    if optimizer == "ada-lista":
-        layerwise = LayerwiseConfig(steps=5, batch=16, pool=2, validation=16) if name == "tiny" else LayerwiseConfig()
-        arguments = {"m": family.m} | arguments
-        return Recipe(
-            optimizer, arguments, family, replace(layerwise, layers=arguments.get("layers", layerwise.layers))
-        )
-    arguments = {"initial_state": "random"} | arguments  # what the memory is like in training
-    return Recipe(optimizer, arguments, family, replace(config, clip=clip))
 
 
 def override(config: Config, changes: Mapping[str, Any]) -> Config:

@@ -27,10 +27,10 @@ class MetaAdam:
         self.rate = torch.zeros((), dtype=torch.float64, device=like.device)
 
     @torch.no_grad()
-    def update(self, gradients: Sequence[Tensor], sound: Tensor) -> Tensor:
+    def update(self, gradients: Sequence[Tensor], sound: Tensor, rates: Sequence[float] | None = None) -> Tensor:
         """Take one step where `sound` and the square of the gradient, once clipped, is finite in its precision.
 
-        Returns (norm of the gradient, whether taken).
+        `rates`: a factor on the rate of each parameter. Returns (norm of the gradient, whether taken).
         """
         gradient = torch.cat([g.reshape(-1) for g in gradients])
         norm = torch.linalg.vector_norm(gradient, dtype=torch.float64)  # the square of a large one overflows float32
@@ -42,6 +42,8 @@ class MetaAdam:
         square = BETA2 * self.square + (1 - BETA2) * gradient.square()
         corrected = torch.sqrt(square / (1 - BETA2**count).to(square.dtype)) + EPS
         move = (self.rate / (1 - BETA1**count)).to(mean.dtype) * mean / corrected
+        if rates is not None and any(rate != 1.0 for rate in rates):
+            move = torch.cat([rate * m for rate, m in zip(rates, self._parts(move), strict=True)])
         weights = self.weights()
         self.put(torch.where(sound, weights - move, weights))
         self.mean.copy_(torch.where(sound, mean, self.mean))
@@ -56,8 +58,13 @@ class MetaAdam:
 
     @torch.no_grad()
     def put(self, weights: Tensor) -> None:
-        for parameter, part in zip(self.parameters, weights.split([p.numel() for p in self.parameters]), strict=True):
+        for parameter, part in zip(self.parameters, self._parts(weights), strict=True):
             parameter.copy_(part.view_as(parameter))
+
+    def _parts(self, vector: Tensor) -> Sequence[Tensor]:
+        """The numbers of each parameter."""
+        parts: Sequence[Tensor] = vector.split([p.numel() for p in self.parameters])
+        return parts
 
     def state(self) -> dict[str, Tensor]:
         return {"mean": self.mean.clone(), "square": self.square.clone(), "count": self.count.clone()}

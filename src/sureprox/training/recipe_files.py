@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from sureprox.base.errors import ConfigError
-from sureprox.training.config import FAMILIES, Recipe, check_keys, config_dict, described_family, override, preset
+from sureprox.training.config import FAMILIES, Recipe, check_keys, config_dict, described_family, override
+from sureprox.training.presets import preset
 from sureprox.training.stream_config import StreamConfig
 
 LONGEST_FILE = 50_000  # characters of a config: the time to read some TOML grows with their square

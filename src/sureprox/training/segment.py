@@ -17,13 +17,28 @@ from sureprox.training.team import Team
 
 
 def objectives(problem: Problem, optimizer: Optimizer[Any], state: State, steps: int) -> tuple[list[Tensor], State]:
-    """F (B,) after each of the next `steps` steps, and the state after them; every x is multiplied with A once."""
+    """F (B,) after each of the next `steps` steps, and the state after them.
+
+    Every x is multiplied with A once, where the optimizer looks at x itself.
+    """
+    own = optimizer.inner if isinstance(optimizer, Compiled) else optimizer
+    if not own.looks_at_its_point:
+        return _objectives(problem, optimizer, state, steps)
     step = optimizer.observed_step if isinstance(optimizer, Compiled) else partial(observed_step, optimizer)
     values = []
     for _ in range(steps):
         before, state = step(problem, state)
         values.append(before)
     return [*values[1:], problem.objective(state.x)], state
+
+
+def _objectives(problem: Problem, optimizer: Optimizer[Any], state: State, steps: int) -> tuple[list[Tensor], State]:
+    """The same for an optimizer that looks elsewhere than at x, at the price of a product more in each step."""
+    values = []
+    for _ in range(steps):
+        state = optimizer.step(problem, state)
+        values.append(problem.objective(state.x))
+    return values, state
 
 
 def segment_loss(

@@ -16,8 +16,9 @@ from sureprox.base.files import locked, write_atomically
 from sureprox.base.machine import today
 from sureprox.training.api import check_fit
 from sureprox.training.backends import check_backend
-from sureprox.training.config import Recipe, preset, settings
+from sureprox.training.config import Recipe
 from sureprox.training.jobs import Ending, Job, Outcome, failed, found, train_job
+from sureprox.training.presets import preset, settings
 
 SUMMARY = "summary.json"
 FORMAT = 1

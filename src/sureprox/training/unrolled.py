@@ -41,13 +41,13 @@ class UnrolledRun(BackedRun):
         # a second attempt (see `attempt`) must start where the first one did
         random, weights, meta = self.drawn, self.meta.weights(), self.meta.state()
         try:
-            start = self.upcoming if self.upcoming is not None else self._draw()
+            start = self.upcoming if self.upcoming is not None else self._draw(self.progress.batch)
             self.upcoming = None
             outcome = self.segments.run(start, self.count)
             self.drawn = self.generator.get_state()
             if isinstance(self.segments, CapturedSegments) and self.progress.batch + 1 < self.config.total_batches:
                 with self.segments.beside():
-                    self.upcoming = self._draw()
+                    self.upcoming = self._draw(self.progress.batch + 1)
             return outcome
         except Exception:
             self.upcoming, self.drawn = None, random
@@ -59,7 +59,10 @@ class UnrolledRun(BackedRun):
     def generator_state(self) -> Tensor:
         return self.drawn
 
-    def _draw(self) -> Start:
+    def _draw(self, batch: int) -> Start:
+        assert isinstance(self.config, TrainingConfig)
+        if self.config.repeat and batch % self.config.batches == 0:  # from here on, what the first epoch has drawn
+            self.generator.manual_seed(self.config.seed)
         problem = self.family.sample(self.config.batch, self.generator, self.dtype)
         x0 = self.family.start(self.config.batch, self.generator, self.dtype)
         return self.segments.begin(problem, x0, generator=self.generator)

@@ -6,7 +6,8 @@ from sureprox.base.words import plural
 from sureprox.evaluation.battery_records import LEVELS, KindRecord
 from sureprox.evaluation.records import reading
 from sureprox.report.battery import LABELS, TARGET, profile, summaries
-from sureprox.report.page.charts import Axis, Chart, Panel, Series, level_text
+from sureprox.report.compare import level_text
+from sureprox.report.page.charts import Axis, Chart, Panel, Series
 from sureprox.report.page.gather import BatteryFile, Found
 from sureprox.report.page.markup import Cell, Html, Row, details, element, join, nothing, number, source, table
 from sureprox.report.page.section import Section, place

@@ -85,12 +85,6 @@ def decades(low: float, high: float) -> Limits:
     return 10.0**bottom, 10.0 ** max(top, bottom + 1)
 
 
-def level_text(level: float) -> str:
-    """1e-6, not 1e-06."""
-    mantissa, _, exponent = f"{level:e}".partition("e")
-    return f"{float(mantissa):g}e{int(exponent)}"
-
-
 def _series(series: Series, grids: dict[tuple[float, ...], int]) -> dict[str, Any]:
     style = series.style
     dashes = DASHED if series.open else SOLID if style.dashes == SOLID else style.dashes

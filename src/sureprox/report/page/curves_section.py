@@ -4,11 +4,11 @@ import hashlib
 import math
 from collections.abc import Sequence
 
-from sureprox.evaluation.figures import FIGURES, FigureSpec, Line
+from sureprox.evaluation.figures import FigureSpec, Line
 from sureprox.evaluation.records import CurveRecord, FigureRecord, reading
-from sureprox.report.compare import TARGET, diverged, reached
+from sureprox.report.compare import TARGET, diverged, level_text, reached
 from sureprox.report.figures import caption, title
-from sureprox.report.page.charts import Axis, Chart, Panel, Series, finite, level_text
+from sureprox.report.page.charts import Axis, Chart, Panel, Series, finite
 from sureprox.report.page.gather import Found, Reproduction
 from sureprox.report.page.markup import Cell, Html, Row, details, element, join, nothing, number, source, table
 from sureprox.report.page.section import Section, place
@@ -52,7 +52,7 @@ EXPLANATION = (
 
 def chart(record: FigureRecord) -> Chart:
     """The figure as it is in the paper, panel by panel."""
-    spec = FIGURES[record.figure]
+    spec = record.spec
     look = styles(list(dict.fromkeys(line.label for line in spec.lines)))
     panels = [
         Panel(panel.title, [s for line in panel.lines if (s := _series(record, line, look[line.label]))])
@@ -64,7 +64,7 @@ def chart(record: FigureRecord) -> Chart:
     shifted = "s" if "s =" in spec.panels[0].title else "t" if len(spec.panels) > 1 else ""
     return Chart(
         title=_head(spec),
-        x=Axis("iteration k", {"linear": (0, max(last, 1)), "log": (1, max(last, 2))}),
+        x=Axis("iteration k", {"log": (1, max(last, 2)), "linear": (0, max(last, 1))}),
         y=Axis("relative gap", {"log": bounds, "linear": (0, 1.05 * max(starts, default=1.0) or 1.0)}),
         panels=panels,
         columns=spec.columns,
@@ -94,7 +94,7 @@ def _series(record: FigureRecord, line: Line, style: Style) -> Series | None:
 
 
 def _figure(run: Reproduction, record: FigureRecord) -> Html:
-    spec = FIGURES[record.figure]
+    spec = record.spec
     _, _, size = title(spec, record).partition("\n")
     note = caption(record)
     return element(
