@@ -83,7 +83,7 @@ def test_bad_parameters_are_one_line():
     X, y = DATA["wide"]()
     refused(lambda: LassoCV(alphas=0).fit(X, y), "alphas is 0")
     refused(lambda: LassoCV(alphas=[]).fit(X, y), "alphas must be")
-    refused(lambda: LassoCV(alphas=[-1.0]).fit(X, y), "alphas must be")
+    refused(lambda: LassoCV(alphas=[1.0, -1.0]).fit(X, y), "alphas[1] == -1, must be >= 0")
     refused(lambda: LassoCV(eps=0).fit(X, y), "eps 0")
     refused(lambda: LassoCV(path_tol=-1).fit(X, y), "path_tol is -1")
     weights = np.ones(len(y))

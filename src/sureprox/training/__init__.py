@@ -3,6 +3,7 @@
 from sureprox.training.api import train
 from sureprox.training.config import LayerwiseConfig, Loss, Recipe, TrainingConfig, preset, preset_names, settings
 from sureprox.training.events import StopTraining, read_log
+from sureprox.training.fine_tuning import FineTuned, Trial, fine_tune
 from sureprox.training.jobs import Ending, Outcome
 from sureprox.training.recipe_files import read_recipe, recipe_text
 from sureprox.training.run import TrainingResult
@@ -15,6 +16,7 @@ from sureprox.training.sweep import Sweep, paper_settings, sweep, with_seeds
 __all__ = [
     "Choice",
     "Ending",
+    "FineTuned",
     "LayerwiseConfig",
     "Loss",
     "Outcome",
@@ -26,8 +28,10 @@ __all__ = [
     "Sweep",
     "TrainingConfig",
     "TrainingResult",
+    "Trial",
     "TrialRow",
     "default_space",
+    "fine_tune",
     "paper_settings",
     "preset",
     "preset_names",
