@@ -30,9 +30,10 @@ def sparse_encode(
     """The codes (n_samples, n_components): min_c 1/2 |x - c D|^2 + alpha |c|_1 for every row x of X.
 
     The objective of scikit-learn's `sparse_encode` with `algorithm` "lasso_cd" or "lasso_lars", two names of one
-    objective, and in the terms of `sureprox.lasso` A = D' and lam = alpha; alpha=None is 1. `positive`: c >= 0. X (n_samples, n_features), dictionary (n_components, n_features). Every
-    code is certified: its objective is at most a factor 1 + tol above the best possible one. Everything is computed in
-    float64, and rounded to float32 if X has that. `engine` as in `sureprox.solve`.
+    objective, and in the terms of `sureprox.lasso` A = D' and lam = alpha; alpha=None is 1. `positive`: c >= 0.
+    X (n_samples, n_features), dictionary (n_components, n_features). Every code is certified: its objective is at most
+    a factor 1 + tol above the best possible one. Everything is computed in float64, and rounded to float32 if X has
+    that. `engine` as in `sureprox.solve`.
     """
     X = check_array(X, dtype=[np.float64, np.float32], input_name="X")
     atoms = check_array(dictionary, dtype=np.float64, input_name="dictionary")
