@@ -15,6 +15,7 @@ import io
 import json
 import os
 import re
+import sys
 import tempfile
 import types
 from pathlib import Path
@@ -33,7 +34,7 @@ def cells(page: str) -> list[tuple[str, str]]:
     for k, part in enumerate(BLOCK.split(ITSELF.sub("", page))):
         source = (part if k % 2 else PICTURE.sub("", part)).strip()
         if source:
-            found.append(("code" if k % 2 else "markdown", re.sub(r"\n{3,}", "\n\n", source) if not k % 2 else source))
+            found.append(("code", source) if k % 2 else ("markdown", re.sub(r"\n{3,}", "\n\n", source)))
     return found
 
 
@@ -46,10 +47,10 @@ def executed(page: Path) -> tuple[dict[str, Any], list[bytes]]:
     import matplotlib
 
     matplotlib.use("Agg")
-    session, made, figures = types.ModuleType(page.stem), [], []
-    import sys
-
-    sys.modules[page.stem] = session  # dataclasses look their module up
+    session = types.ModuleType(f"page_{page.stem}")
+    sys.modules[session.__name__] = session  # dataclasses look their module up
+    made: list[dict[str, Any]] = []
+    figures: list[bytes] = []
     for number, (kind, source) in enumerate(cells(page.read_text(encoding="utf-8"))):
         cell: dict[str, Any] = {"cell_type": kind, "id": f"cell-{number}", "metadata": {}, "source": lines(source)}
         if kind == "code":
