@@ -39,7 +39,7 @@ if not needs_no_libraries():
         from sureprox.solve.paths import Path
         from sureprox.solve.reference import Reference, reference
         from sureprox.solve.solve import Progress, Solution, Status, iterate, prepare
-        from sureprox.training import train
+        from sureprox.training import fine_tune, train
 
 __all__ = [
     "ConfigError",
@@ -61,6 +61,7 @@ __all__ = [
     "WeightsError",
     "__version__",
     "elastic_net",
+    "fine_tune",
     "group_lasso",
     "iterate",
     "lasso",

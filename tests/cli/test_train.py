@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 
 import sureprox as sp
-from sureprox.cli.train import Display, pairs
+from sureprox.cli.train import Display, described, pairs
 from sureprox.training import preset, preset_names, read_log
 
 SMALL = ("--preset", "tiny", "--set", "batches=4", "--set", "batch=4", "--set", "validation=4", "--device", "cpu")
@@ -148,7 +148,7 @@ def test_a_run_given_up_is_one_line_and_its_curves_are_drawn(command) -> None:
 def test_display_shows_what_happens(terminal: bool) -> None:
     output = StringIO()
     console = Console(file=output, force_terminal=terminal, width=150, soft_wrap=True, highlight=False, markup=False)
-    with Display(console, preset("tiny")) as display:
+    with Display(console, described(preset("tiny")), 40) as display:
         display({"event": "start", "batch": 20, "seconds": 2.0, "backend": "plain", "device": "cpu"})
         display({"event": "batch", "batch": 21, "seconds": 3.0, "loss": None, "skipped": True})
         display({"event": "note", "batch": 21, "seconds": 3.0, "text": "back to [better] weights"})

@@ -7,6 +7,7 @@ import typer
 
 from sureprox.cli.problem_commands import advise, evaluate, solve
 from sureprox.cli.sweep_commands import search, sweep
+from sureprox.cli.train_command import train
 
 app = typer.Typer(
     name="sureprox",
@@ -69,47 +70,7 @@ app.command()(solve)
 app.command()(advise)
 
 
-@app.command()
-def train(
-    preset: Annotated[str | None, typer.Option(help="Training setting; lasso-7 by default.")] = None,
-    list_presets: Annotated[bool, typer.Option("--list-presets", help="Show the presets and exit.")] = False,
-    optimizer: Annotated[
-        str | None, typer.Option(help="Kind of optimizer; go-math-l2o by default, sure for the presets of sure.")
-    ] = None,
-    argument: Annotated[
-        list[str] | None,
-        typer.Option(metavar="KEY=VALUE", help="Argument of the optimizer, such as gradient_map=std; repeatable."),
-    ] = None,
-    config: Annotated[
-        Path | None, typer.Option(metavar="FILE.toml", help="Instead of --preset, --optimizer and --argument.")
-    ] = None,
-    change: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Value of the training config, such as batch=64; repeatable."),
-    ] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of the initial weights and of the problems.")] = None,
-    out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Directory of the run; runs/OPTIMIZER/PRESET by default.")
-    ] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-    backend: Annotated[str, typer.Option(help="auto, plain, compiled or graph.")] = "auto",
-    tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write DIR/tensorboard too.")] = False,
-    plot: Annotated[bool, typer.Option("--plot", help="Draw DIR/curves.png from the log at the end.")] = False,
-) -> None:
-    """Train an optimizer on random problems.
-
-    Give the same command again to continue an interrupted run.
-    """
-    from sureprox.cli import train as command
-
-    if list_presets:
-        command.list_presets(optimizer)
-        return
-    recipe, name = command.choose(preset, optimizer, argument or [], config, change or [], seed)
-    directory = out or Path("runs") / recipe.optimizer / name
-    command.run(recipe, directory, device=device, backend=backend, tensorboard=tensorboard, plot=plot)
-
-
+app.command()(train)
 app.command()(sweep)
 app.command()(search)
 app.command()(evaluate)

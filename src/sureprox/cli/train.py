@@ -105,7 +105,7 @@ def run(recipe: Recipe, out: Path, *, device: str, backend: str, tensorboard: bo
     optimizer = recipe.build()
     rank = launched()[0]
     console = line_console(quiet=rank > 0)  # one process speaks for all
-    display = Display(console, recipe)
+    display = Display(console, described(recipe), recipe.training.total_batches)
     try:
         with display:
             result = run_training(
@@ -144,6 +144,11 @@ def conclude(console: Console, result: TrainingResult, recipe: Recipe, out: Path
     console.print(f'load it with: sureprox.load("{(out / "model").as_posix()}")')
 
 
+def described(recipe: Recipe) -> str:
+    family: Any = recipe.family
+    return f"{recipe.optimizer} on {family.name} {family.m} x {family.n}"
+
+
 class Speed(ProgressColumn):
     """Batches per second."""
 
@@ -154,10 +159,10 @@ class Speed(ProgressColumn):
 class Display:
     """Listens to a run: a progress bar on a terminal, otherwise a line now and then; notes are lines in both."""
 
-    def __init__(self, console: Console, recipe: Recipe) -> None:
+    def __init__(self, console: Console, about: str, total: int) -> None:
         self.console = console
-        self.recipe = recipe
-        self.total = recipe.training.total_batches
+        self.about = about
+        self.total = total
         self.started = False
         self.loss, self.validation, self.failures = "", "", 0
         self.next_line = 0.0
@@ -191,8 +196,7 @@ class Display:
 
     def _start(self, event: Event) -> None:
         self.started = True
-        family: Any = self.recipe.family
-        about = f"{self.recipe.optimizer} on {family.name} {family.m} x {family.n}, {self.total} batches"
+        about = f"{self.about}, {self.total} batches"
         team = f", {event['processes']} processes" if event.get("processes", 1) > 1 else ""
         self.console.print(f"training {about}, {event['backend']} on {event['device']}{team}")
         if event["batch"]:

@@ -100,10 +100,13 @@ class FoldErrors:
                 if operations.solved is None:
                     return None
                 scales = size[folds].unsqueeze(1) * alphas[these]
-                found = solved_at_once(along(problem, scales), operations, self.path_tol, 1.0, chain=K)
+                whole = along(problem, scales)
+                found = solved_at_once(whole, operations, self.path_tol, 1.0, chain=K)
+                x = found.solution.x
                 if len(found.left):
-                    return None
-                made = self._errors(found.solution.x, self.targets[:, these], folds)
+                    rest = self.solved(whole.select(found.left), floor=1.0, x0=x[found.left])
+                    x = x.index_copy(0, found.left, rest.x)
+                made = self._errors(x, self.targets[:, these], folds)
                 errors[these, folds] = made.unflatten(0, (len(alphas[these]), -1))
         return errors
 
@@ -113,7 +116,8 @@ class FoldErrors:
         rows = torch.cat([A, self.targets], 1)[inside]
         weights = train[inside]
         rows = linear.weighted_rows(rows - linear.average(rows, weights) if self.centre else rows, weights)
-        return linear.compressed(rows[:, : A.shape[1]], rows[:, A.shape[1] :])
+        n = A.shape[1]  # kernels want matrices that lie row by row
+        return linear.compressed(rows[:, :n].contiguous(), rows[:, n:])
 
     def _together(self, alphas: Tensor) -> Tensor:
         """By the optimizer, in batches that share one matrix."""

@@ -94,12 +94,16 @@ def alpha_grid(
     """
     R = targets.shape[1]
     if not isinstance(alphas, int | np.integer):
-        given: Array = np.sort(np.asarray(alphas, dtype=np.float64).ravel())[::-1].copy()
-        if not len(given) or not np.isfinite(given).all() or given[-1] < 0:
-            raise InputError("alphas must be a whole number >= 1, or numbers that are finite and >= 0")
+        listed = np.asarray(alphas, dtype=np.float64).ravel()
+        if not len(listed):
+            raise InputError("alphas must be a whole number >= 1, or numbers >= 0; it is empty")
+        for k, alpha in enumerate(listed):
+            if not 0 <= alpha < np.inf:
+                raise InputError(f"alphas[{k}] == {alpha:g}, must be >= 0.0 and finite")
+        given: Array = np.sort(listed)[::-1].copy()
         return tensor(given, targets.device).expand(R, -1)
-    if alphas < 1 or not 0 < number("eps", eps) < 1:
-        raise InputError(f"alphas is {alphas} and eps {eps}; need alphas >= 1 and 0 < eps < 1")
+    if alphas < 1 or not 0 < number("eps", eps) <= 1:
+        raise InputError(f"alphas is {alphas} and eps {eps}; need alphas >= 1 and 0 < eps <= 1")
     if ratio == 0:
         raise InputError("l1_ratio is 0: no alpha makes coef_ zero, so that a path needs alphas=[...]")
     pulled = targets - linear.average(targets, weights) if centre else targets

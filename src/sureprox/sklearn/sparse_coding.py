@@ -7,9 +7,9 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from sureprox.base.errors import InputError
-from sureprox.problems import lasso
+from sureprox.problems import lasso, nonnegative
 from sureprox.sklearn.compat import validate_data
-from sureprox.sklearn.engine import Array, array, checked, chosen_device, fitted, tensor
+from sureprox.sklearn.engine import Array, array, checked, chosen_device, fitted, number, tensor
 
 ALGORITHMS = ("lasso_cd", "lasso_lars")
 
@@ -18,7 +18,9 @@ def sparse_encode(
     X: Any,
     dictionary: Any,
     *,
-    alpha: float = 1.0,
+    algorithm: str = "lasso_cd",
+    alpha: float | None = None,
+    positive: bool = False,
     max_iter: int = 10_000,
     tol: float = 1e-6,
     optimizer: Any = None,
@@ -27,23 +29,30 @@ def sparse_encode(
 ) -> Any:
     """The codes (n_samples, n_components): min_c 1/2 |x - c D|^2 + alpha |c|_1 for every row x of X.
 
-    The objective of scikit-learn's `sparse_encode` with algorithm "lasso_cd" or "lasso_lars", and in the terms of
-    `sureprox.lasso` A = D' and lam = alpha. X (n_samples, n_features), dictionary (n_components, n_features). Every
-    code is certified: its objective is at most a factor 1 + tol above the best possible one. Everything is computed in
-    float64, and rounded to float32 if X has that. `engine` as in `sureprox.solve`.
+    The objective of scikit-learn's `sparse_encode` with `algorithm` "lasso_cd" or "lasso_lars", two names of one
+    objective, and in the terms of `sureprox.lasso` A = D' and lam = alpha; alpha=None is 1. `positive`: c >= 0.
+    X (n_samples, n_features), dictionary (n_components, n_features). Every code is certified: its objective is at most
+    a factor 1 + tol above the best possible one. Everything is computed in float64, and rounded to float32 if X has
+    that. `engine` as in `sureprox.solve`.
     """
     X = check_array(X, dtype=[np.float64, np.float32], input_name="X")
     atoms = check_array(dictionary, dtype=np.float64, input_name="dictionary")
     checked(max_iter, tol)
+    check_algorithm("algorithm", algorithm)
     if X.shape[1] != atoms.shape[1]:
         raise InputError(f"X has shape {X.shape}; a dictionary of shape {atoms.shape} needs {atoms.shape[1]} columns")
-    if not isinstance(alpha, int | float | np.number) or not 0 <= alpha < np.inf:
-        raise InputError(f"alpha is {alpha!r}; it must be a finite number >= 0")
-    where = chosen_device(device)
-    problem = lasso(tensor(atoms.T, where), tensor(X, where), float(alpha))
+    weight = number("alpha", 1.0 if alpha is None else alpha)
+    where, make = chosen_device(device), nonnegative if positive else lasso
+    problem = make(tensor(atoms.T, where), tensor(X, where), weight)
     every = 10 if where.type == "cpu" else 25  # a GPU is quick with iterations, not with checks
     codes = array(fitted(problem, optimizer, tol, max_iter, check_every=every, engine=engine).x)
     return codes.astype(X.dtype, copy=False)
+
+
+def check_algorithm(name: str, algorithm: Any) -> None:
+    """Those that minimise the objective of `sparse_encode`."""
+    if algorithm not in ALGORITHMS:
+        raise InputError(f"{name} is {algorithm!r}; choose from {', '.join(ALGORITHMS)}")
 
 
 class SparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -52,6 +61,7 @@ class SparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     dictionary : (n_components, n_features), or None: the right singular vectors of the X given to `fit`.
     transform_algorithm : "lasso_cd" or "lasso_lars", two names of one objective.
     transform_alpha : the alpha of `sparse_encode`; None is 1.
+    positive_code : whether codes are >= 0.
     split_sign : whether the positive and the negative parts of a code become features of their own.
     transform_max_iter, tol, optimizer, device, engine : as in `sparse_encode`.
 
@@ -64,6 +74,7 @@ class SparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         *,
         transform_algorithm: str = "lasso_cd",
         transform_alpha: float | None = None,
+        positive_code: bool = False,
         split_sign: bool = False,
         transform_max_iter: int = 10_000,
         tol: float = 1e-6,
@@ -74,6 +85,7 @@ class SparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         self.dictionary = dictionary
         self.transform_algorithm = transform_algorithm
         self.transform_alpha = transform_alpha
+        self.positive_code = positive_code
         self.split_sign = split_sign
         self.transform_max_iter = transform_max_iter
         self.tol = tol
@@ -83,9 +95,7 @@ class SparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 
     def fit(self, X: Any, y: Any = None) -> Self:
         X = validate_data(self, X, dtype=[np.float64, np.float32])
-        if self.transform_algorithm not in ALGORITHMS:
-            got = self.transform_algorithm
-            raise InputError(f"transform_algorithm is {got!r}; choose from {', '.join(ALGORITHMS)}")
+        check_algorithm("transform_algorithm", self.transform_algorithm)
         atoms = self._given()
         if atoms is None:
             atoms = np.linalg.svd(X.astype(np.float64), full_matrices=False)[2].astype(X.dtype)
@@ -106,7 +116,8 @@ class SparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         codes = sparse_encode(
             X,
             atoms,
-            alpha=1.0 if self.transform_alpha is None else self.transform_alpha,
+            alpha=self.transform_alpha,
+            positive=self.positive_code,
             max_iter=self.transform_max_iter,
             tol=self.tol,
             optimizer=self.optimizer,

@@ -3,6 +3,7 @@
 from sureprox.training.api import train
 from sureprox.training.config import LayerwiseConfig, Loss, Recipe, TrainingConfig
 from sureprox.training.events import StopTraining, read_log
+from sureprox.training.fine_tuning import FineTuned, Trial, fine_tune
 from sureprox.training.jobs import Ending, Outcome
 from sureprox.training.presets import preset, preset_names, settings
 from sureprox.training.recipe_files import read_recipe, recipe_text
@@ -16,6 +17,7 @@ from sureprox.training.sweep import Sweep, paper_settings, sweep, with_seeds
 __all__ = [
     "Choice",
     "Ending",
+    "FineTuned",
     "LayerwiseConfig",
     "Loss",
     "Outcome",
@@ -27,8 +29,10 @@ __all__ = [
     "Sweep",
     "TrainingConfig",
     "TrainingResult",
+    "Trial",
     "TrialRow",
     "default_space",
+    "fine_tune",
     "paper_settings",
     "preset",
     "preset_names",

@@ -21,6 +21,7 @@ from sureprox.sources import (
 )
 from sureprox.sources.form_families import FORM_FAMILIES
 from sureprox.training.config_checks import at_least, check_common, check_types
+from sureprox.training.given import GivenProblems
 from sureprox.training.stream_config import StreamConfig
 
 MIXTURES = (LassoMixture, LogisticMixture, SeparableMixture, GeneralMixture)
@@ -164,6 +165,8 @@ class Recipe:
 def family_dict(family: Family) -> dict[str, Any]:
     """A family by name and numbers, as in TOML and in cards; one of the user's own need not have either."""
     name = getattr(family, "name", type(family).__name__)
+    if isinstance(family, GivenProblems):
+        return {"name": name} | family.described
     return {"name": name} | (asdict(family) if is_dataclass(family) else {})
 
 

@@ -14,10 +14,12 @@ from sureprox.problems.forms import Shape, pieces_of, shape_of
 from sureprox.problems.smooth import LinearModel
 from sureprox.solve.solve import iterate, solve
 from sureprox.sources import Family
+from sureprox.training.given import GivenProblems
 
 FLOOR = 1e-10  # added to the relative gap: nothing is to be gained below
 SOLVED = 3e-10  # an instance is done when its relative gap, with the floor, is below
 CHUNK = 2048  # problems solved at a time
+LONG = 50_000  # iterations for the solution of a problem that was given
 LOOK = 5  # iterations between two looks at restarted FISTA
 SLOW, TOO_SLOW = 500, 1500  # iterations of restarted FISTA to 1e-9; slow problems are made rare, too slow ones left out
 RARE = 0.12  # largest share of slow problems
@@ -72,7 +74,12 @@ def inside(problem: Problem, x0: Vectors) -> Vectors:
 
 @torch.no_grad()
 def solved_problems(family: Family, count: int, generator: torch.Generator, dtype: torch.dtype) -> Goal:
-    """Up to `count` problems of a family, those that restarted FISTA cannot solve in `TOO_SLOW` iterations left out."""
+    """Up to `count` problems of a family, those that restarted FISTA cannot solve in `TOO_SLOW` iterations left out.
+
+    Of `GivenProblems` all are kept whose solution is found at all.
+    """
+    if isinstance(family, GivenProblems):
+        return _given(family.sample(count, generator, dtype), generator)
     parts, efforts = [], []
     for start in range(0, count, CHUNK):
         problem = family.sample(min(CHUNK, count - start), generator, dtype)
@@ -92,8 +99,26 @@ def solved_problems(family: Family, count: int, generator: torch.Generator, dtyp
     return whole._replace(weight=weight / weight.mean())
 
 
-def _solved(problem: Problem) -> tuple[Goal, Tensor]:
-    """The solutions, found in float64, and which of them are certain."""
+def validation_problems(family: Family, count: int, generator: torch.Generator, dtype: torch.dtype) -> Goal:
+    """`solved_problems` that training does not see."""
+    if isinstance(family, GivenProblems):
+        return _given(family.sample_validation(count, generator, dtype), generator)
+    return solved_problems(family, count, generator, dtype)
+
+
+def _given(problem: Problem, generator: torch.Generator) -> Goal:
+    whole, solvable = _solved(problem, given=True)
+    if not bool(solvable.any()):
+        raise TrainingError(
+            f"no solution of {problem!r} was found in {LONG:,} iterations; scale the data, or raise lam"
+        )
+    whole = whole.select(solvable)
+    weight = (100 / _effort(whole, torch.zeros_like(whole.x)).clamp(min=1)).clamp(0.2, 3.0).sqrt().to(problem.dtype)
+    return whole._replace(weight=weight / weight.mean())
+
+
+def _solved(problem: Problem, given: bool = False) -> tuple[Goal, Tensor]:
+    """The solutions, found in float64, and which of them are certain; `given` problems by all that `solve` has."""
     f, shape = problem.f, shape_of(problem)
     known = isinstance(f, LinearModel) and not f.guesses_curvature and problem.shift is None
     if not known or shape in (Shape.GROUPS, Shape.OWN):
@@ -101,7 +126,10 @@ def _solved(problem: Problem) -> tuple[Goal, Tensor]:
             f"training on a stream needs a loss with an L, of A x, and a separable penalty, got {problem!r}"
         )
     exact = problem.to(dtype=torch.float64)
-    found = solve(exact, FISTA(restart=True), max_iter=4000, tol=1e-11, certify=False, check_every=50)
+    if given:
+        found = solve(exact, max_iter=LONG, tol=1e-11)
+    else:
+        found = solve(exact, FISTA(restart=True), max_iter=4000, tol=1e-11, certify=False, check_every=50)
     x, r = found.x, pieces_of(exact)
     needed = -(exact.grad(x) + r.l2 * x)
     slope = torch.where(x != 0, r.l1 * torch.sign(x), torch.maximum(torch.minimum(needed, r.l1), -r.l1))

@@ -16,7 +16,7 @@ from sureprox.problems.smooth import LinearModel
 from sureprox.sources import Family
 from sureprox.training.backends import BackedRun
 from sureprox.training.captured import CapturedUpdate
-from sureprox.training.goal import SOLVED, Goal, inner, inside, log_gap, solved_problems
+from sureprox.training.goal import SOLVED, Goal, inner, inside, log_gap, solved_problems, validation_problems
 from sureprox.training.segment import Course
 from sureprox.training.share import Share
 from sureprox.training.stream_config import StreamConfig
@@ -156,7 +156,7 @@ class StreamedRun(BackedRun):
 
     def _validation_sets(self, generator: torch.Generator) -> list[tuple[Goal, State]]:
         """Fixed problems of every part, as many of each, and where they start: this process's share of them."""
-        goals = [solved_problems(part, self.config.validation, generator, self.dtype) for part in self.parts]
+        goals = [validation_problems(part, self.config.validation, generator, self.dtype) for part in self.parts]
         count = min(len(goal.scale) for goal in goals)
         self.validation_share = Share(self.team, "validation, of problems that can be solved,", count)
         mine, sets = self.validation_share.index(self.device), []
