@@ -28,8 +28,8 @@ def smooth_library(bands: int = 200, spectra: int = 500, roughness: float = 0.00
     """(bands, spectra): a slope times up to eight smooth dips for each spectrum, and noise of the instrument.
 
     The dips are 2 to 20 % of the range wide, so that spectra differ in few directions: their singular values fall to
-    1e-4 of the largest, where the noise takes over. At 200 x 500 the condition number is 1.1e4, and the largest cosine of
-    two spectra .9999, as in libraries of minerals.
+    1e-4 of the largest, where the noise takes over. At 200 x 500 the condition number is 1.1e4, and the largest cosine
+    of two spectra .9999, as in libraries of minerals.
     """
     rng = np.random.default_rng(seed)
     at = np.linspace(0, 1, bands)[:, None]
@@ -80,7 +80,9 @@ def read_scene(path: Path) -> Scene:
         height, width = (int(arrays[name].item()) for name in ("nRow", "nCol"))
         pixels = flat[0].T.reshape(width, height, -1).swapaxes(0, 1).reshape(height * width, -1)  # column after column
     else:
-        raise DataError(f"{path} has {_names(arrays)}; a scene is one array (height, width, bands), or Y, nRow and nCol")
+        raise DataError(
+            f"{path} has {_names(arrays)}; a scene is one array (height, width, bands), or Y, nRow and nCol"
+        )
     pixels = np.ascontiguousarray(pixels, dtype=float)
     if not np.isfinite(pixels).all() or not pixels.max() > 0:
         raise DataError(f"{path} has pixels that are NaN, infinite, or all zero; leave such bands out first")

@@ -4,8 +4,8 @@
 
 python benchmarks/fascicles.py [--voxels 100000] [--out docs/images]      (pip install '.[gallery]': dipy with its data)
 
-Real voxels: `small_64D` and `small_101D`, which are inside dipy. Drawn ones: one to three fascicles and noise, by dipy's simulator.
-Peers: dipy's loop as it is, and with scikit-learn's tolerance so small that the answers are the same.
+Real voxels: `small_64D` and `small_101D`, which are inside dipy. Drawn ones: one to three fascicles and noise, by
+dipy's simulator. Peers: dipy's loop as it is, and with scikit-learn's tolerance so small that the answers are the same.
 """
 
 import argparse

@@ -1,20 +1,21 @@
-"""Rolling index tracking: for every day, the portfolio of 20 shares that followed the S&P 500 best in the 250 days before.
+"""Rolling index tracking: every day, the portfolio of 20 shares that followed the S&P 500 best in the last 250 days.
 
     min_w 1/2 |R w - y|^2   with  w >= 0 and 1'w = 1,   R (250, 20) and y (250) the daily returns of shares and index
 
 python benchmarks/index_tracking.py [--out docs/images]       (pip install '.[gallery]': prices of skfolio, cvxpy)
 
-The budget is not separable, and need not be. As y = y 1'w, the residual is C w with C = R - y 1'. Let v = s w, s = 1'v:
+The budget is not separable, and need not be. As y = y 1'w, the residual is C w with C = R - y 1'. With v = s w and
+a = |C w|^2,
 
-    min_{v >= 0} 1/2 |C v|^2 + t^2/2 (1'v - 1)^2 + l 1'v   =   min_s min_w s^2 a / 2 + t^2/2 (s - 1)^2 + l s,   a = |C w|^2.
+    min_{v >= 0} 1/2 |C v|^2 + t^2/2 (1'v - 1)^2 + l 1'v   =   min_s min_w s^2 a / 2 + t^2/2 (s - 1)^2 + l s.
 
-The minimum over s grows with a, and is at s > 0 where l < t^2. So w = v / 1'v is exact, whatever t > 0 and l < t^2 are: one row
-more, and no weight that has to be large. With l > 0 the duality gap is a formula; t = |y| and l = t^2/100 here. All
-windows are one batch of nonnegative least squares.
+The minimum over s grows with a, and is at s > 0 where l < t^2. So w = v / 1'v is exact, whatever t > 0 and l < t^2 are:
+one row more, and no weight that has to be large. With l > 0 the duality gap is a formula; t = |y| and l = t^2/100 here.
+All windows are one batch of nonnegative least squares.
 
-The gap of a point is that of Frank and Wolfe, max_j g'(w - e_j) >= F(w) - F*, for everybody. Peers, in a loop: cvxpy as one
-would write it, and with one compiled problem whose parameter is the triangular factor of each window; SciPy's nnls on
-C with the same row, and on R with the budget as a row of weight 1000 |y|, as it is often done.
+The gap of a point is that of Frank and Wolfe, max_j g'(w - e_j) >= F(w) - F*, for everybody. Peers, in a loop: cvxpy as
+one would write it, and with one compiled problem whose parameter is the triangular factor of each window; SciPy's nnls
+on C with the same row, and on R with the budget as a row of weight 1000 |y|, as it is often done.
 """
 
 import argparse
@@ -168,7 +169,7 @@ def track(
 
 
 def draw(w: Tensor, shares: np.ndarray, index: np.ndarray, names: list[str], days: list[str], target: Path) -> None:
-    """The weights over the years, and the index beside the portfolio that holds, on each day, those of the day before."""
+    """The weights over the years, and the index beside the portfolio that holds those of the day before."""
     length = len(shares) - len(w) + 1
     years = np.array([int(day[:4]) + (int(day[5:7]) - 1 + int(day[8:10]) / 31) / 12 for day in days[length:]])
     held = (w[:-1].numpy() * shares[length:]).sum(1)

@@ -4,9 +4,9 @@
 
 python benchmarks/unmixing.py [--scene FILE.mat] [--library FILE.mat] [--out docs/images]
 
-All pixels by one call of `sp.solve`, beside SciPy's nnls in a loop, scikit-learn's Lasso(positive=True), an ADMM for all
-pixels at once (the method of SUnSAL) and restarted FISTA, on one core each; who is slow gets the first pixels only. The
-library is drawn with the conditioning of measured ones, or read from .mat files, in which case nothing is recorded.
+All pixels by one call of `sp.solve`, beside SciPy's nnls in a loop, scikit-learn's Lasso(positive=True), an ADMM for
+all pixels at once (the method of SUnSAL) and restarted FISTA, on one core each; slow ones get the first pixels only.
+The library is drawn with the conditioning of measured ones, or read from .mat files, in which case nothing is recorded.
 `nnls` gets lam by one more row: |A x - y|^2 + |e 1'x + lam / e|^2, whose e^2 (1'x)^2 / 2 is below 1e-6 F.
 """
 
@@ -24,10 +24,10 @@ from scipy.optimize import nnls
 from sklearn.linear_model import Lasso
 
 import sureprox as sp
+from _scenes import Scene, drawn_scene, read_library, read_scene, smooth_library
 
 from _judged import Answer, by_certificate, judged, show, times_faster
 from _record import write_record
-from _scenes import Scene, drawn_scene, read_library, read_scene, smooth_library
 
 ROOT = Path(__file__).parents[1]
 LAM, TOL = 1e-3, 1e-6

@@ -2,10 +2,10 @@
 
 python benchmarks/unmixing_stream.py [--count 1000000] [--shard 4096]
 
-Pixels of two to five spectra, one library of 200 x 500 (`_scenes.py`). Shard i is made from seed i where it is solved. The
-run is a process of its own with a local Dask cluster, one worker on each core. It is killed with SIGKILL when half of the
-shards are there and started again. Then every pixel is made again and compared with its result: F and the duality gap
-of the x in the file, in float64, and the status; shards written before the kill must be the same files afterwards.
+Pixels of two to five spectra, one library of 200 x 500 (`_scenes.py`). Shard i is made from seed i where it is solved.
+The run is a process of its own with a local Dask cluster, one worker on each core. It is killed with SIGKILL when half
+of the shards are there and started again. Then every pixel is made again and compared with its result: F and the
+duality gap of the x in the file, in float64, and the status; shards written before the kill must be the same files.
 """
 
 import argparse
@@ -18,10 +18,10 @@ from pathlib import Path
 import torch
 
 import sureprox as sp
+from _scenes import mixed_pixels, smooth_library
 
 from _killed import killed, verified
 from _record import write_record
-from _scenes import mixed_pixels, smooth_library
 
 LAM, TOL = 1e-3, 1e-6
 KILLED_AT = (0.5,)

@@ -1,8 +1,8 @@
 """The sparse fascicle model of dipy with certified fits, all voxels as one batch; needs dipy and scikit-learn.
 
-    from sureprox.dipy import Solver, fit
-    model = SparseFascicleModel(gtab, solver=Solver())
-    fitted = fit(model, data)      # what model.fit(data) returns, in one call for all voxels
+from sureprox.dipy import Solver, fit
+model = SparseFascicleModel(gtab, solver=Solver())
+fitted = fit(model, data)      # what model.fit(data) returns, in one call for all voxels
 """
 
 from typing import Any, Self
@@ -24,10 +24,11 @@ CHUNK = 20_000  # voxels solved at a time
 
 
 class Solver(SKLearnLinearSolver):
-    """min_{w >= 0, c} 1/(2m) |y - X w - c|^2 + alpha l1_ratio 1'w + alpha (1 - l1_ratio)/2 |w|^2, to a relative gap `tol`.
+    """min_{w >= 0, c} 1/(2m) |y - X w - c|^2 + alpha l1_ratio 1'w + alpha (1 - l1_ratio)/2 |w|^2.
 
-    What dipy solves with solver="ElasticNet", and with the same defaults; c, which dipy leaves out of its predictions,
-    is there unless fit_intercept=False. In `model.fit` it is called voxel by voxel; `fit` calls it once.
+    Solved to a duality gap of `tol` times the objective. It is what dipy solves with solver="ElasticNet", with
+    the same defaults; c, which dipy leaves out of its predictions, is there unless fit_intercept=False. In `model.fit`
+    it is called voxel by voxel; `fit` calls it once.
 
     coef_ (n,) or (voxels, n) and dual_gap_, a number or (voxels,): the objective is at most so far from its minimum.
     """

@@ -1,10 +1,9 @@
-"""The jobs of the gallery, small: certified, and the same answers as the peers; their records and pictures are there."""
+"""The jobs of the gallery, small: certified, and the same answers as the peers; their records and pictures."""
 
 import json
 import sys
 from functools import partial
 from importlib.util import find_spec
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,15 +17,22 @@ from sureprox.base.errors import DataError
 
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
-import _killed
 import _scenes
 import fascicles
 import index_tracking
+import stability_selection
 import unmixing
 import unmixing_stream
 
+import _killed
+
 SAME = 1e-6
-OURS = {"unmixing": unmixing.OURS, "index_tracking": index_tracking.OURS, "fascicles": fascicles.OURS}
+OURS = {
+    "unmixing": unmixing.OURS,
+    "index_tracking": index_tracking.OURS,
+    "fascicles": fascicles.OURS,
+    "stability_selection": stability_selection.OURS,
+}
 
 
 def record(name: str) -> dict:
@@ -93,7 +99,7 @@ def test_scenes_and_libraries_are_read_from_matlab_files(tmp_path):
 
 def test_pixels_that_are_lost_or_exchanged_are_noticed(tmp_path):
     pieces = [partial(unmixing_stream.pixels, seed, 12) for seed in range(2)]
-    sp.solve_many(pieces, out=tmp_path / "out", tol=unmixing_stream.TOL)
+    sp.solve_many(pieces, out=tmp_path / "out", tol=unmixing_stream.TOL, chunk=12)
     checked = _killed.verified(tmp_path / "out", pieces, unmixing_stream.TOL)
     assert (checked["problems"], checked["not_solved"]) == (24, 0)
     shard = tmp_path / "out" / "shard-00000001.npz"
@@ -148,3 +154,15 @@ def test_the_prices_of_skfolio_are_read():
     assert names[0] == "AAPL"
     assert days[0] == "1990-01-03"
     assert np.abs(shares).max() < 1.5
+
+
+def test_a_few_halves_as_by_loops(tmp_path):
+    X, y, true = stability_selection.shuffled_copies(15)
+    fitted, rows, others = stability_selection.compare(X, y, samples=6, alphas=8, halves=2)
+    for row in rows.values():
+        assert row["above the best / F"] <= 1e-3
+    assert rows[stability_selection.OURS]["largest gap / F"] <= SAME
+    assert rows[stability_selection.OURS]["above the best / F"] <= SAME
+    assert rows["scikit-learn, tol 1e-10, 2 halves"]["above the best / F"] <= SAME
+    assert others["scikit-learn, tol 1e-10, 2 halves"] <= 1 / 16
+    stability_selection.draw(fitted, true, tmp_path / "new.png")

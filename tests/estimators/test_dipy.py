@@ -38,7 +38,7 @@ def volume():
         pytest.importorskip("dipy", reason="dipy, whose model this fits, is not installed")
         pytest.importorskip("nibabel", reason="nibabel, which reads dipy's voxels, is not installed")
         data, gtab = fascicles.measured("small_64D")
-        yield data[:2, :3, :2].copy(), gtab
+        yield data[:2, :2, :2].copy(), gtab
 
 
 def model(gtab, solver):
@@ -53,8 +53,8 @@ def test_the_batch_finds_what_the_loop_over_scikit_learn_finds(volume):
     data, gtab = volume
     data[0, 0, 0] = 0  # nothing was measured
     mask = np.ones(data.shape[:3], dtype=bool)
-    mask[1, 2] = False
-    exact = ElasticNet(alpha=0.001, l1_ratio=0.5, positive=True, tol=1e-12, max_iter=1_000_000)
+    mask[1, 1] = False
+    exact = ElasticNet(alpha=0.001, l1_ratio=0.5, positive=True, tol=1e-9, max_iter=1_000_000)
     for given in (None, mask):
         wanted = model(gtab, exact).fit(data, mask=given)
         found = fit(model(gtab, Solver()), data, mask=given)
@@ -72,10 +72,10 @@ def test_what_does_not_fit_is_refused(volume):
     data, gtab = volume
     with pytest.raises(InputError, match=r"solver ElasticNet; pass a SparseFascicleModel"):
         fit(model(gtab, "ElasticNet"), data)
-    with pytest.raises(InputError, match=r"data has shape \(2, 3, 2, 64\); the gradient table needs \(..., 65\)"):
+    with pytest.raises(InputError, match=r"data has shape \(2, 2, 2, 64\); the gradient table needs \(..., 65\)"):
         fit(model(gtab, Solver()), data[..., 1:])
-    with pytest.raises(InputError, match=r"mask has shape \(2, 3\)"):
-        fit(model(gtab, Solver()), data, mask=np.ones((2, 3), dtype=bool))
+    with pytest.raises(InputError, match=r"mask has shape \(2, 2\)"):
+        fit(model(gtab, Solver()), data, mask=np.ones((2, 2), dtype=bool))
 
 
 def test_a_few_voxels_of_the_page(volume, tmp_path):
