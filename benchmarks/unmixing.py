@@ -24,16 +24,16 @@ from scipy.optimize import nnls
 from sklearn.linear_model import Lasso
 
 import sureprox as sp
-from _scenes import Scene, drawn_scene, read_library, read_scene, smooth_library
 
 from _judged import Answer, by_certificate, judged, show, times_faster
 from _record import write_record
+from _scenes import Scene, drawn_scene, read_library, read_scene, smooth_library
 
 ROOT = Path(__file__).parents[1]
 LAM, TOL = 1e-3, 1e-6
 SIZE, MATERIALS = (100, 100), 5
 OURS = "sureprox, all pixels"
-FIRST = {"nnls": 1000, "scikit-learn": 20, "ADMM": 500, "restarted FISTA": 20}  # pixels of the peers
+FIRST = {"nnls": 500, "scikit-learn": 5, "ADMM": 20, "restarted FISTA": 5}  # pixels of the peers
 STEPS = {"ADMM": 5000, "restarted FISTA": 6000, "scikit-learn": 100_000}
 E2 = 1e-9  # e^2: the more, the further from the problem; the less, the further from its digits
 mpl.use("Agg")
@@ -58,7 +58,7 @@ def by_scikit_learn(A: np.ndarray, Y: np.ndarray, lam: float) -> np.ndarray:
 
 def by_admm(A: np.ndarray, Y: np.ndarray, lam: float) -> np.ndarray:
     """X = (A'A + mu)^-1 (A'Y + mu (U - D)), U = max(X + D - lam/mu, 0), D += X - U, with the best of five mu."""
-    few = Y[:50]
+    few = Y[:10]
     values = {mu: cost(A, few, lam, admm(A, few, lam, mu, STEPS["ADMM"] // 10)) for mu in np.logspace(-4, 0, 5)}
     return admm(A, Y, lam, min(values, key=lambda mu: values[mu]), STEPS["ADMM"])
 

@@ -18,10 +18,10 @@ from pathlib import Path
 import torch
 
 import sureprox as sp
-from _scenes import mixed_pixels, smooth_library
 
 from _killed import killed, verified
 from _record import write_record
+from _scenes import mixed_pixels, smooth_library
 
 LAM, TOL = 1e-3, 1e-6
 KILLED_AT = (0.5,)
