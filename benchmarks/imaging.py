@@ -23,7 +23,7 @@ from sklearn.datasets import load_sample_image
 from torch import Tensor
 
 import sureprox as sp
-from sureprox.problems.operators import Compose, Convolution, Haar
+from sureprox.problems.operators import Compose, Convolution, Haar, Operator
 from sureprox.sources.photographs import LUMINANCE
 
 from _record import write_record
@@ -63,47 +63,76 @@ class Restored:
     numbers: dict[str, object]
 
 
-def deblur(size: int = 256) -> Restored:
-    """min_c 1/2 |K W'c - y|^2 + lam |c|_1: K a horizontal motion of 15 pixels, W' the inverse Haar transform."""
+@dataclass(frozen=True)
+class Task:
+    """Two images (h, w), the size of the penalty, and the operator of those that have one."""
+
+    truth: Tensor
+    given: Tensor
+    lam: float
+    noise: float
+    operator: Compose | None = None
+    synthesis: Operator | None = None
+
+    def image(self, x: Tensor) -> Tensor:
+        """Of the coefficients x (1, n)."""
+        assert self.synthesis is not None
+        return self.synthesis.forward(x).reshape(self.truth.shape)
+
+
+def deblurring(size: int) -> Task:
     half = size // 2
     truth = flower()[208 - half : 208 + half, 308 - half : 308 + half]
     shape, lam, noise = (size, size), 6e-4, 0.005
     blur = Convolution(torch.full((1, 15), 1 / 15, dtype=torch.float64), shape)
     synthesis = Haar(shape, levels=5).T
-    y = noisy(blur.forward(truth.reshape(1, -1)), noise)
-    problem = sp.lasso(Compose(blur, synthesis), y, lam)
+    given = noisy(blur.forward(truth.reshape(1, -1)), noise).reshape(shape)
+    return Task(truth, given, lam, noise, Compose(blur, synthesis), synthesis)
+
+
+def denoising(size: int) -> Task:
+    photograph = flower()[:, 106:533]
+    truth = torch.nn.functional.interpolate(photograph[None, None], (size, size), mode="bilinear", antialias=True)[0, 0]
+    return Task(truth, noisy(truth, 0.1), 0.08, 0.1)
+
+
+def deblur(size: int = 256) -> Restored:
+    """min_c 1/2 |K W'c - y|^2 + lam |c|_1: K a horizontal motion of 15 pixels, W' the inverse Haar transform."""
+    task = deblurring(size)
+    problem = sp.lasso(task.operator, task.given.reshape(1, -1), task.lam)
     memory, began = Memory(), time.process_time()
     solution = sp.solve(problem, sp.optimizers.FISTA(restart=True), tol=GAP, max_iter=20_000, callback=memory.seen)
     seconds = time.process_time() - began
     assert bool((solution.gap <= GAP * solution.objective).all()), f"gap {solution.gap}"
-    found = synthesis.forward(solution.x).reshape(shape)
     numbers = {
-        "lam": lam,
-        "noise": noise,
+        "lam": task.lam,
+        "noise": task.noise,
         "nonzero_coefficients": int((solution.x != 0).sum()),
         **outcome(seconds, solution.iterations, solution.gap / solution.objective, memory),
     }
-    return restored(truth, y.reshape(shape), found, numbers)
+    return restored(task, task.image(solution.x), numbers)
 
 
 def denoise(size: int = 512) -> Restored:
     """argmin_x 1/2 |x - y|^2 + lam TV(x), isotropic."""
-    photograph = flower()[:, 106:533]
-    truth = torch.nn.functional.interpolate(photograph[None, None], (size, size), mode="bilinear", antialias=True)[0, 0]
-    lam, noise = 0.08, 0.1
-    y = noisy(truth, noise)
+    task = denoising(size)
     memory, began = Memory(), time.process_time()
     denoised = sp.tv_denoise(
-        y, lam, optimizer=sp.optimizers.FISTA(restart=True), tol=GAP, max_iter=20_000, callback=memory.seen
+        task.given,
+        task.lam,
+        optimizer=sp.optimizers.FISTA(restart=True),
+        tol=GAP,
+        max_iter=20_000,
+        callback=memory.seen,
     )
     seconds = time.process_time() - began
     assert bool((denoised.gap <= GAP * denoised.objective).all()), f"gap {denoised.gap}"
     numbers = {
-        "lam": lam,
-        "noise": noise,
+        "lam": task.lam,
+        "noise": task.noise,
         **outcome(seconds, denoised.dual.iterations, denoised.gap / denoised.objective, memory),
     }
-    return restored(truth, y, denoised.x, numbers)
+    return restored(task, denoised.x, numbers)
 
 
 def flower() -> Tensor:
@@ -125,9 +154,9 @@ def outcome(seconds: float, iterations: Tensor, gap: Tensor, memory: Memory) -> 
     }
 
 
-def restored(truth: Tensor, given: Tensor, found: Tensor, numbers: dict[str, object]) -> Restored:
-    psnr = {"psnr_given": decibels(given, truth), "psnr_found": decibels(found, truth)}
-    return Restored(truth, given, found, {"size": list(truth.shape), **psnr, **numbers})
+def restored(task: Task, found: Tensor, numbers: dict[str, object]) -> Restored:
+    psnr = {"psnr_given": decibels(task.given, task.truth), "psnr_found": decibels(found, task.truth)}
+    return Restored(task.truth, task.given, found, {"size": list(task.truth.shape), **psnr, **numbers})
 
 
 def decibels(image: Tensor, truth: Tensor) -> float:

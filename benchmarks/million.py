@@ -18,8 +18,6 @@ import argparse
 import functools
 import os
 import shutil
-import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -28,8 +26,8 @@ from pathlib import Path
 import torch
 
 import sureprox as sp
-from sureprox.many import Results
 
+from _killed import killed, verified
 from _record import write_record
 
 M, N, LAM, SHARE = 64, 128, 0.1, 0.1
@@ -60,85 +58,6 @@ def optimizer() -> sp.optimizers.FISTA:
 def run(out: str, count: int, shard: int, tol: float) -> None:
     """What is killed."""
     sp.solve_many(source(count, shard), optimizer(), out=out, cluster="local", tol=tol, **OPTIONS)
-
-
-def resident(root: int) -> int:
-    """Bytes resident in a process and all that it has started."""
-    parents: dict[int, int] = {}
-    sizes: dict[int, int] = {}
-    for path in Path("/proc").glob("[0-9]*"):
-        try:
-            fields = dict(line.split(":", 1) for line in (path / "status").read_text().splitlines() if ":" in line)
-            parents[int(path.name)] = int(fields["PPid"])
-            sizes[int(path.name)] = 1024 * int(fields.get("VmRSS", "0").split()[0])
-        except (OSError, KeyError):
-            continue
-    family, grown = {root}, True
-    while grown:
-        more = {child for child, parent in parents.items() if parent in family} - family
-        family, grown = family | more, bool(more)
-    return sum(sizes.get(process, 0) for process in family)
-
-
-def identities(out: Path) -> dict[str, tuple[int, int]]:
-    """Which file each shard is, and when it was written."""
-    return {path.name: (path.stat().st_ino, path.stat().st_mtime_ns) for path in sorted(out.glob("shard-*.npz"))}
-
-
-def killed_twice(out: Path, arguments: list[str], shards: int) -> dict[str, object]:
-    """Three processes, the first two killed; how long they took and how much memory they held."""
-    seconds, memory, survivors = [], [], []
-    before: dict[str, tuple[int, int]] = {}
-    for share in (1 / 3, 2 / 3, None):
-        began = time.perf_counter()
-        process = subprocess.Popen([sys.executable, __file__, "--run", str(out), *arguments])
-        peak = 0
-        while process.poll() is None:
-            peak = max(peak, resident(process.pid))
-            if share is not None and len(identities(out)) >= share * shards:
-                process.send_signal(signal.SIGKILL)
-                process.wait()
-            time.sleep(0.5)
-        if share is None and process.returncode != 0:
-            sys.exit(f"the last run failed with {process.returncode}")
-        if share is not None and process.returncode != -signal.SIGKILL:
-            sys.exit("a run that was to be killed had ended before; take more problems")
-        seconds.append(round(time.perf_counter() - began, 1))
-        memory.append(peak)
-        now = identities(out)
-        if any(now.get(name) != file for name, file in before.items()):
-            sys.exit("a shard that was written before a kill is not the same file afterwards")
-        survivors.append(len(before))
-        before = now
-        print(f"{len(now)} of {shards} shards after {sum(seconds):.0f} s, peak {peak / 1e6:.0f} MB", flush=True)
-        time.sleep(2)  # workers of a killed process end by themselves
-    return {"seconds": seconds, "peak_resident_bytes": memory, "shards_found_at_start": survivors}
-
-
-def verify(out: Path, count: int, shard: int, tol: float) -> dict[str, object]:
-    """Every result against its problem, made again."""
-    results = Results.open(out)
-    pieces = source(count, shard)
-    solved = wrong = 0
-    worst_value = worst_gap = 0.0
-    for part, make in zip(results, pieces, strict=True):
-        again = make().to(dtype=torch.float64)
-        if part.first != solved or len(part) != again.batch:
-            sys.exit(f"shard {part.index} does not hold the problems that it should")
-        seen = again.certificate(part.x.double())
-        difference = ((seen.objective - part.objective).abs() / seen.objective.clamp(min=1e-30)).max()
-        worst_value = max(worst_value, float(difference))
-        relative = seen.gap / torch.maximum(seen.objective - seen.gap, tol * again.scale()[0]).clamp(min=1e-300)
-        wrong += int(((relative > tol * (1 + 1e-6)) | ~part.converged).sum())
-        worst_gap = max(worst_gap, float(relative.max()))
-        solved += len(part)
-    return {
-        "problems": solved,
-        "not_solved": wrong,
-        "largest_relative_difference_of_F": worst_value,
-        "largest_relative_gap": worst_gap,
-        "status": dict(results.counts),
-    }
 
 
 def plain_loop(shard: int, tol: float) -> dict[str, float]:
@@ -180,15 +99,13 @@ def main() -> None:
     try:
         out = scratch / "out"
         arguments = ["--count", str(chosen.count), "--shard", str(chosen.shard), "--tol", str(chosen.tol)]
-        killed = killed_twice(out, arguments, shards)
-        size = sum(path.stat().st_size for path in out.glob("shard-*.npz"))
-        leftovers = [path.name for path in out.iterdir() if path.name.endswith(".tmp")]
-        checked = verify(out, chosen.count, chosen.shard, chosen.tol)
+        runs = killed(out, [__file__, "--run", str(out), *arguments], shards, (1 / 3, 2 / 3))
+        checked = verified(out, source(chosen.count, chosen.shard), chosen.tol)
     finally:
         shutil.rmtree(scratch)
     loops.append(plain_loop(chosen.shard, chosen.tol))
     mean = {name: sum(loop[name] for loop in loops) / len(loops) for name in loops[0]}
-    rate = chosen.count / sum(killed["seconds"])  # type: ignore[arg-type]
+    rate = chosen.count / sum(runs["seconds"])  # type: ignore[arg-type]
     path = write_record(
         "million",
         {
@@ -204,9 +121,8 @@ def main() -> None:
                 "cluster": "local, one process of one thread on each core",
                 **OPTIONS,
             },
-            "killed": {"times": 2, **killed},
-            "verified": checked | {"scratch_files_left": leftovers},
-            "bytes_written": size,
+            "killed": runs,
+            "verified": checked,
             "problems_per_second": {
                 "solve_many, both kills included": round(rate),
                 "plain loop over chunks, before and after": [
@@ -222,7 +138,7 @@ def main() -> None:
     print(f"{checked['problems']:,} problems, {checked['not_solved']} not solved, {rate:.0f} a second;", end=" ")
     print(f"plain loop {', '.join(f'{value:.0f} ({name})' for name, value in mean.items())}, one at a time {one:.1f}")
     print(f"record: {path.relative_to(path.parents[2])}")
-    if checked["problems"] != chosen.count or checked["not_solved"] or leftovers:
+    if checked["problems"] != chosen.count or checked["not_solved"] or checked["scratch_files_left"]:
         sys.exit("not every problem was solved and written exactly once")
 
 

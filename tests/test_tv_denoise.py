@@ -111,6 +111,11 @@ def test_a_large_lam_gives_the_mean_and_none_gives_y():
     assert sp.tv_denoise(torch.ones(4, 4), 1.0).converged.all()
 
 
+def test_whole_numbers_are_taken_as_floats():
+    y = (9 * signal(6, 5)).round()
+    torch.testing.assert_close(sp.tv_denoise(y.long(), 1.0).x, sp.tv_denoise(y, 1.0).x)
+
+
 def test_float32_stays_and_its_answer_is_close():
     y = signal(6, 5)
     single = sp.tv_denoise(y.float(), 0.7)

@@ -7,12 +7,15 @@ from pathlib import Path
 import pytest
 from matplotlib import pyplot as plt
 
+import sureprox as sp
 from doc_pages import ROOT
 
 pytest.importorskip("PIL", reason="the photographs need Pillow")
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
 import gallery_figures
+import imaging_race
+
 import imaging
 
 
@@ -47,3 +50,27 @@ def test_the_record_of_the_photographs_is_that_of_converged_solves_in_flat_memor
         assert found["gap_over_objective"] <= imaging.GAP
         memory = found["peak_memory_MiB"]
         assert memory["at_end"] <= memory["after_20_iterations"] + 32 * size**2 * 8 / 2**20
+
+
+def test_the_race_of_the_photographs_is_to_the_same_gap():
+    """Small images, and the record of the large ones."""
+    races = {"deblurring": imaging_race.deblur_race(32), "TV": imaging_race.denoise_race(32)}
+    for name, rows in races.items():
+        found = dict(rows)
+        assert {"restarted FISTA", "PANOC"} <= set(found)
+        assert all(row["gap / F"] <= imaging.GAP for row in found.values())
+        assert max(row["PSNR, dB"] for row in found.values()) - min(row["PSNR, dB"] for row in found.values()) < 0.1, (
+            name
+        )
+    path = ROOT / "benchmarks" / "records" / "imaging_race.json"
+    if not path.exists():
+        pytest.skip("not measured yet: python benchmarks/imaging_race.py writes imaging_race.json")
+    record = json.loads(path.read_text())
+    assert len(record["answers"]) == 5
+    assert all(row["gap / F"] <= imaging.GAP for row in record["answers"].values())
+
+
+def test_the_objective_of_the_race_is_that_of_the_package():
+    image = imaging.noisy(imaging.flower()[:20, :30], 0.1)
+    found = sp.tv_denoise(image, 0.2, tol=1e-6)
+    assert imaging_race.objective(found.x, image, 0.2) == pytest.approx(float(found.objective), rel=1e-12)

@@ -19,6 +19,7 @@ from sureprox.sklearn import (
     NonNegativeLeastSquares,
     PoissonRegressor,
     SparseCoder,
+    StabilitySelection,
 )
 
 ESTIMATORS = [
@@ -33,6 +34,7 @@ ESTIMATORS = [
     NonNegativeLeastSquares(),
     PoissonRegressor(),
     SparseCoder(),
+    StabilitySelection(n_samples=4, alphas=3),
 ]
 
 

@@ -282,7 +282,10 @@ class GroupBall(Groups):
 
         Otherwise x_j = v_j / (1 + t step_j), t >= 0 the solution of |x_g| = radius.
         """
-        step, radius = step.expand_as(v), self.size.expand(len(v), -1)
+        radius = self.size.expand(len(v), -1)
+        if step.ndim < 2 or step.shape[1] == 1:
+            return self._pulled_in(v, radius)
+        step = step.expand_as(v)
         safe = radius.clamp(min=_tiny(v))
         t = ((self.norms(v) / safe - 1) / self.largest(step).clamp(min=_tiny(v))).clamp(min=0)
         for _ in range(ROUNDS):
@@ -294,9 +297,12 @@ class GroupBall(Groups):
             if bool(((new - t).abs() <= 4 * torch.finfo(v.dtype).eps * new).all()):
                 break
             t = new
-        x = v / (1 + self.spread(t, 0.0) * step)
+        return self._pulled_in(v / (1 + self.spread(t, 0.0) * step), radius)
+
+    def _pulled_in(self, x: Vectors, radius: Tensor) -> Vectors:
+        """x_g min(1, radius / |x_g|), and by rounding no longer."""
         most, norm = radius * (1 - self.slack), self.norms(x)
-        return x * self.spread(torch.where(norm > most, most / norm.clamp(min=_tiny(v)), 1.0), 1.0)
+        return x * self.spread(torch.where(norm > most, most / norm.clamp(min=_tiny(x)), 1.0), 1.0)
 
     def distance(self, x: Vectors, g: Vectors) -> Vectors:
         """Inside |g|; on the sphere what -g has beside the outward normals x_g t, t >= 0."""

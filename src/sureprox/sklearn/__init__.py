@@ -16,6 +16,7 @@ from sureprox.sklearn.logistic_cv import LogisticRegressionCV
 from sureprox.sklearn.paths import enet_path, lasso_path
 from sureprox.sklearn.regressors import HuberRegressor, PoissonRegressor
 from sureprox.sklearn.sparse_coding import SparseCoder, sparse_encode
+from sureprox.sklearn.stability import StabilitySelection
 
 __all__ = [
     "ElasticNet",
@@ -29,6 +30,7 @@ __all__ = [
     "NonNegativeLeastSquares",
     "PoissonRegressor",
     "SparseCoder",
+    "StabilitySelection",
     "enet_path",
     "lasso_path",
     "sparse_encode",
