@@ -57,7 +57,7 @@ class Solution:
 
     `grid`: (B,), or (R, K) for R responses and K values of lam; `unflatten` gives what is (B, ...) these axes.
 
-    `screening`: what `inactive` and `support_certified` are computed from, when one of them is first read. It holds the
+    `screening`: what `inactive`, `active` and `support_certified` are computed from, when one of them is first read. It holds the
     problem until then; without it nothing is proved.
     """
 
@@ -100,11 +100,20 @@ class Solution:
         return torch.zeros_like(self.x, dtype=torch.bool) if self.screening is None else self.screening.proved.inactive
 
     @property
+    def active(self) -> Tensor:
+        """(B, n) bool: the coordinate is proved not to be zero at every solution, by `gap`.
+
+        0 is out of its bounds, or it is farther from zero than l2, or the curvature of f on the coordinates that are
+        not proved to be at rest, allows for. See `inactive`.
+        """
+        return torch.zeros_like(self.x, dtype=torch.bool) if self.screening is None else self.screening.proved.active
+
+    @property
     def support_certified(self) -> Tensor:
         """(B,) bool: it is proved that every solution is zero exactly where x is (x + t, if shifted by t).
 
-        Each zero of x is then `inactive`, and each other coordinate is too far from zero for the gap: by its bounds, by
-        l2, or by the curvature of f on these coordinates, which holds only where their columns of A are independent.
+        Each zero of x is then `inactive`, and each other coordinate `active`; the curvature of f tells that only where
+        the columns of A on the support are independent.
         """
         return torch.zeros_like(self.gap, dtype=torch.bool) if self.screening is None else self.screening.proved.support
 

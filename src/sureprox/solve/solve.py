@@ -196,7 +196,7 @@ def solve(
             options |= {"callback": callback, "floor": floor, "engine": engine, "polish": polish}
             options |= {"differentiable": differentiable}
             begin = first.solution.x[first.left].to(problem.dtype)
-            return first.finished(solve(problem.select(first.left), None, begin, **options))
+            return screened(problem, first.finished(solve(problem.select(first.left), None, begin, **options)))
     optimizer = _chosen(problem, optimizer)
     given, start = x0 is not None, problem.start(x0)
     require_shapes(problem, start)
@@ -231,8 +231,13 @@ def solve(
             more.finish(generator, more.step_size, every, callback)
         solution = solution.finished_by(more.solution(finer.engine, finer.guarantee), run.stalled)
     by_data = differentiable and (problem.requires_grad or start.requires_grad)
-    solution = replace(solution, screening=Screening(problem, solution.x, solution.gap), grid=problem.grid)
+    solution = screened(problem, replace(solution, grid=problem.grid))
     return differentiated(solution, rule, start) if by_data else solution
+
+
+def screened(problem: Problem, solution: Solution) -> Solution:
+    """`solution` with what proves its supports."""
+    return replace(solution, screening=Screening(problem, solution.x, solution.gap))
 
 
 def check_options(

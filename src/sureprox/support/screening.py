@@ -16,14 +16,18 @@ and with w_i the weight of row i, g = A' diag(w) u up to signs, Cauchy's inequal
 
 (1) is a sphere around the slopes at x itself: no feasible dual point is needed, and any proof of G will do.
 
+`rest`: x*_j = x_j, because (1) leaves -g*_j strictly inside the subdifferential of r_j at x_j: at a kink or a bound.
 `inactive`: the penalty says which x*_j must be 0 for all g* that (1) allows. With l1, |g_j| + (1) < l1_j; with a bound
 at 0 one side of that; with groups |S(|g_g| + (1), l1)| < lam w_g.
 
-`support_certified`: every coordinate of x that is zero is inactive, no other is, and of each of these, S, one of
+Let S be the coordinates that are not at `rest`: outside of S, x - x* is zero, so that H_SS will do in (2), and
 
-    0 is out of its bounds;   |x_j| > sqrt(2 G / l2_j);   |x_j| > sqrt(2 G (H_SS^-1)_jj)
+    |x_j - x*_j| <= `distance`_j, the smaller one of sqrt(2 G / l2_j) and sqrt(2 G (H_SS^-1)_jj), j in S.     (3)
 
-holds. By (2), since x - x* is zero outside S, then x*_j is not zero: all solutions have the support of x.
+`active`: x*_j is not 0, since 0 is out of its bounds, or |x_j| is more than (3).
+`support`: every coordinate of x that is zero is inactive, and every other one active: all solutions have its support.
+`face`: every coordinate is at rest, or farther than (3) from all kinks and bounds of r_j: x is on the piece of r on
+which the solution is. H_SS is then positive definite, and the solution unique.
 
 Zero means that x + t is zero where the problem is shifted by t. All is computed in float64, for the numbers that the
 problem holds. Rounding is counted to first order: (m + n) roundings in every product, relative to the norms of its
@@ -54,7 +58,10 @@ class Proved(NamedTuple):
     """See above."""
 
     inactive: Tensor  # (B, n) bool
+    active: Tensor  # (B, n) bool
     support: Tensor  # (B,) bool
+    face: Tensor  # (B,) bool
+    distance: Tensor  # (B, n), infinite where nothing is known
 
 
 @dataclass(frozen=True)
@@ -103,9 +110,9 @@ def _versions(problem: Problem) -> tuple[int, ...]:
 def proved(problem: Problem, x: Vectors, gap: Scalars) -> Proved:
     """What F(x) - F* <= gap (B,) proves; nothing for an f or r that is not of this package, and without a gap."""
     batch = problem.batch
-    nothing = Proved(torch.zeros_like(x, dtype=torch.bool), torch.zeros_like(gap, dtype=torch.bool))
     if not can_screen(problem) or not bool(torch.isfinite(gap).any()):
-        return nothing
+        no = torch.zeros_like(x, dtype=torch.bool)
+        return Proved(no, no, no[:, 0], no[:, 0], torch.full_like(x, torch.inf, dtype=torch.float64))
     f = problem.f
     assert isinstance(f, Loss)
     shared = f.map.shared
@@ -122,14 +129,12 @@ def proved(problem: Problem, x: Vectors, gap: Scalars) -> Proved:
 def _proved(problem: Problem, x: Vectors, gap: Scalars) -> Proved:
     r, around = problem.r, _around(problem, x, gap)
     inactive = r.certain_zeros(around.g, around.reach)
+    rest = r.certain_rest(around.y, around.g, around.reach)
+    distance = _distance(problem, around, ~rest)
+    active = (around.y.abs() > distance) | r.excludes_zero(around.y)
     on = around.y != 0
-    away = _away(r, around)
-    fits = (inactive != on).all(1)
-    support = fits & (away | ~on).all(1)
-    worth = fits & ~support
-    for index, width in _parts(worth, on.sum(1), problem) if problem.selectable else []:
-        away[index] |= _beyond(problem.select(index), around, index, width)
-    return Proved(inactive, fits & (away | ~on).all(1))
+    support = ((inactive != on) & (active | ~on)).all(1)
+    return Proved(inactive, active, support, (rest | (r.room(around.y) > distance)).all(1), distance)
 
 
 def _around(problem: Problem, x: Vectors, gap: Scalars) -> Around:
@@ -156,10 +161,20 @@ def _around(problem: Problem, x: Vectors, gap: Scalars) -> Around:
     return Around(y, g, reach, gap, torch.where(counted, weights * least, 0.0), eps)
 
 
-def _away(r: Penalty, around: Around) -> Tensor:
-    """(B, n) bool: x*_j is not 0, by its bounds or by l2."""
-    bent = around.y.square() * r.curvature(around.y) > 2 * (1 + around.eps) * around.gap.unsqueeze(1)
-    return bent | r.excludes_zero(around.y)
+def _distance(problem: Problem, around: Around, S: Tensor) -> Vectors:
+    """(3), S (B, n) bool; 0 outside of S."""
+    l2 = problem.r.curvature(around.y)
+    bent = torch.where(l2 > 0, (2 * (1 + around.eps) * around.gap.unsqueeze(1) / l2).sqrt(), torch.inf)
+    distance = torch.where(S, bent, 0.0)
+    if not problem.selectable:
+        return distance
+    assert isinstance(problem.f, Loss)
+    sizes = S.sum(1)
+    regular = torch.isfinite(around.gap) & ((sizes <= problem.f.m) | (~S | (l2 > 0)).all(1))
+    for index, width in _parts(regular & (sizes > 0), sizes, problem):
+        near = _near(problem.select(index), around, index, S[index], width)
+        distance[index] = torch.minimum(distance[index], near)
+    return distance
 
 
 def _parts(worth: Tensor, sizes: Tensor, problem: Problem) -> list[tuple[Tensor, int]]:
@@ -177,15 +192,15 @@ def _parts(worth: Tensor, sizes: Tensor, problem: Problem) -> list[tuple[Tensor,
     return parts
 
 
-def _beyond(problem: Problem, around: Around, index: Tensor, width: int) -> Tensor:
-    """(R, n) bool, for the instances `index`, which `problem` holds: |y_j| > sqrt(2 G (H_SS^-1)_jj), j in S.
+def _near(problem: Problem, around: Around, index: Tensor, S: Tensor, width: int) -> Vectors:
+    """(R, n) sqrt(2 G (H_SS^-1)_jj), j in S, of the instances `index`, which `problem` holds; 0 outside of S (R, n).
 
     Of H_SS with unit diagonal, less twice what rounding may have added to it and its Cholesky factors, so that these
-    are below the true ones.
+    are below the true ones. Infinite where that is not positive definite.
     """
     f, y = problem.f, around.y[index]
     assert isinstance(f, Loss)
-    on, order = (y != 0).sort(dim=1, descending=True, stable=True)
+    on, order = S.sort(dim=1, descending=True, stable=True)
     on, order = on[:, :width], order[:, :width]
     columns = f.map.columns(order) * around.bends[index].sqrt().unsqueeze(2) * on.unsqueeze(1)
     l2 = problem.r.curvature(y).gather(1, order)
@@ -197,5 +212,6 @@ def _beyond(problem: Problem, around: Around, index: Tensor, width: int) -> Tens
     factor, failed = torch.linalg.cholesky_ex(scaled - lost * identity)
     inverse = torch.linalg.solve_triangular(factor, identity.expand_as(factor), upper=False)
     distance = (2 * around.gap[index]).sqrt().unsqueeze(1) * inverse.square().sum(1).sqrt() / unit
-    far = (y.gather(1, order).abs() > INVERSE * distance) & (failed == 0).unsqueeze(1) & on
-    return torch.zeros_like(y, dtype=torch.bool).scatter(1, order, far)
+    known = (failed == 0).unsqueeze(1) & (distance >= 0)
+    near = torch.where(on, torch.where(known, INVERSE * distance, torch.inf), 0.0)
+    return torch.zeros_like(y).scatter(1, order, near)
