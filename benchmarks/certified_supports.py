@@ -1,7 +1,7 @@
 """Certified supports: is a coordinate ever proved wrong, and how many supports are certified?
 
-Exact: least squares with an L1, elastic net or nonnegative L1 penalty, data in sixteenths, solved to tolerances from 1e-1
-to 1e-12; the solution beside it is computed and its optimality checked in rational arithmetic. Accurate: the other losses
+Exact: least squares with an L1, elastic net or nonnegative L1 penalty, data in sixteenths, solved to tolerances from
+1e-1 to 1e-12; the solution is computed, and its optimality checked, in rational arithmetic. Accurate: the other losses
 against references with a gap of 1e-13. The paper's problems: the share of supports certified at a relative gap of 1e-8.
 
     python benchmarks/certified_supports.py [--problems 10000] [--accurate 500] [--paper 500]

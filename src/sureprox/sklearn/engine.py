@@ -18,9 +18,10 @@ from sureprox.optimizers.base import unusable_steps
 from sureprox.problems import Problem
 from sureprox.problems.forms import form_of
 from sureprox.solve.at_once import solved_at_once
+from sureprox.solve.options import LARGEST
 from sureprox.solve.plan import at_once
 from sureprox.solve.plan import step_size as estimated_step
-from sureprox.solve.solve import LARGEST, Solution, Status, solve
+from sureprox.solve.solve import Solution, Status, solve
 from sureprox.solve.stopping import Measurement, StoppingRule
 from sureprox.support.screening import Screening
 

@@ -52,13 +52,15 @@ class Solution:
 
     What is not converged is the lowest point seen, whoever found it; its gap is the smallest that was proved for it.
 
+    `rigorous`: `gap` is the bound of `solve(rigorous=True)`, with its own rounding.
+
     `engine`: what took the steps, or found the points without any, "plain", "kernels" or "compiled". `guarantee`: what
     stood beside the optimizer, "tracks", "audit", "cheap" or "none".
 
     `grid`: (B,), or (R, K) for R responses and K values of lam; `unflatten` gives what is (B, ...) these axes.
 
-    `screening`: what `inactive`, `active` and `support_certified` are computed from, when one of them is first read. It holds the
-    problem until then; without it nothing is proved.
+    `screening`: what `inactive`, `active` and `support_certified` are computed from, when one of them is first read. It
+    holds the problem until then; without it nothing is proved.
     """
 
     x: Tensor
@@ -78,6 +80,7 @@ class Solution:
     engine: str = "plain"
     guarantee: str = "none"
     grid: tuple[int, ...] = ()
+    rigorous: bool = False
     screening: Screening | None = field(default=None, repr=False, compare=False)
 
     def __repr__(self) -> str:

@@ -7,13 +7,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from sureprox.base.defaults import MAX_ITER, TOL
 from sureprox.base.errors import InputError
 from sureprox.base.names import PRETRAINED
 from sureprox.guarantee import Track
+from sureprox.guarantee.rigorous import require_rigorous
 from sureprox.kernels.runtime.sharing import few_threads
 from sureprox.optimizers import FISTA, ISTA, LearnedOptimizer, Optimizer, Sure, load
 from sureprox.optimizers.base import S, State
@@ -25,8 +25,16 @@ from sureprox.problems.trial import require_shapes
 from sureprox.solve.at_once import solved_at_once
 from sureprox.solve.implicit import differentiated
 from sureprox.solve.loop import Run
+from sureprox.solve.options import (
+    check_calls,
+    check_differentiable,
+    check_options,
+    check_switches,
+    require_problem,
+)
 from sureprox.solve.plan import at_once, check_certify, plan
-from sureprox.solve.solution import RECORDS, Progress, Solution, Status
+from sureprox.solve.rigorous import STRICTER, with_rigorous_gap
+from sureprox.solve.solution import Progress, Solution, Status
 from sureprox.solve.stopping import StoppingRule, judged_by_gap
 from sureprox.support.newton import Polish, can_polish
 from sureprox.support.path import followed_path, has_short_path
@@ -34,7 +42,6 @@ from sureprox.support.screening import Screening
 
 __all__ = ["Progress", "Solution", "Status", "default_optimizer", "iterate", "prepare", "solve"]
 
-LARGEST = 2**63 - 1  # iterations that can be counted
 CLASSICAL: dict[str | None, Optimizer[Any]] = {"fista-restart": FISTA(restart=True), "fista": FISTA(), "ista": ISTA()}
 SURE = "sure"
 LOADED = 64  # optimizers by name or path that are kept in memory
@@ -130,6 +137,7 @@ def solve(
     engine: str = "auto",
     compile: bool | None = None,
     polish: bool | None = None,
+    rigorous: bool = False,
 ) -> Solution:
     """Run `optimizer`, or the pretrained one of that name, until each certificate is below `tol` (`StoppingRule`).
 
@@ -175,15 +183,25 @@ def solve(
     was seen. So iterations are saved, most of all those that float32 would have to be left for. With `certify=False`
     this has to be asked for (True); with `record` and with gradients nothing is polished. Pass False to count the
     iterations that the optimizer itself needs.
+
+    `rigorous`: `Solution.gap` bounds F(x) - F* also with the rounding errors of its own evaluation, for the numbers in
+    memory (`sureprox.guarantee.rigorous`), and "converged" is judged by it. For least squares and logistic losses with
+    a separable penalty, and a dense or sparse A.
     """
+    given = dict(locals())
     require_problem(problem)
     check_options(optimizer, max_iter, tol, record, check_every, floor)
     check_calls(generator=generator, callback=callback)
-    check_switches(differentiable=differentiable, polish=polish, compile=compile)
+    check_differentiable(differentiable)
+    check_switches(polish=polish, compile=compile, rigorous=rigorous)
     check_certify(certify)
     if compile is not None:
         warnings.warn("compile is now engine: pass engine='compiled'", DeprecationWarning, stacklevel=2)
         engine = "compiled" if compile else engine
+    if rigorous:
+        require_rigorous(problem)
+        found = solve(**given | {"tol": STRICTER * tol, "rigorous": False})
+        return screened(problem, with_rigorous_gap(found, problem, x0, tol, floor))
     free = optimizer is None and certify and not record and max_iter >= MAX_ITER
     free = free and all(given is None for given in (x0, step_size, generator))
     if free and polish is not False and not differentiable and not (torch.is_grad_enabled() and problem.requires_grad):
@@ -238,59 +256,3 @@ def solve(
 def screened(problem: Problem, solution: Solution) -> Solution:
     """`solution` with what proves its supports."""
     return replace(solution, screening=Screening(problem, solution.x, solution.gap))
-
-
-def check_options(
-    optimizer: Any,
-    max_iter: int = MAX_ITER,
-    tol: float = 1.0,
-    record: tuple[str, ...] = (),
-    check_every: int = 10,
-    floor: float | None = None,
-    *,
-    called: str = "max_iter",
-) -> None:
-    """Refuse what `solve` cannot use, whatever the problem; `called`: the caller's name for `max_iter`."""
-    if not isinstance(optimizer, Optimizer | str | None):
-        raise InputError(
-            f"optimizer is a {type(optimizer).__name__}; pass one of sureprox.optimizers, e.g. FISTA(), "
-            "or a pretrained name"
-        )
-    if isinstance(max_iter, bool) or not isinstance(max_iter, int | np.integer) or max_iter < 0:
-        raise InputError(f"{called} is {max_iter!r}; it must be a whole number >= 0")
-    if max_iter > LARGEST:
-        raise InputError(f"{called} is {max_iter}; it must be at most {LARGEST}, the largest number of 64 bits")
-    if not _is_number(tol) or not 0 < tol < float("inf"):
-        raise InputError(f"tol is {tol!r}; it must be a number > 0")
-    if floor is not None and (not _is_number(floor) or not 0 <= floor < float("inf")):
-        raise InputError(f"floor is {floor!r}; it must be a number >= 0, or None")
-    if isinstance(check_every, bool) or not isinstance(check_every, int | np.integer) or check_every < 1:
-        raise InputError(f"check_every is {check_every!r}; it must be a whole number >= 1")
-    if not isinstance(record, tuple | list):
-        raise InputError(f"record is {record!r}; pass a tuple of names, for example ('objective',)")
-    for name in record:
-        if name not in RECORDS:
-            raise InputError(f"record has {name!r}; what can be recorded is {', '.join(RECORDS)}")
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float | np.floating) and not isinstance(value, bool)
-
-
-def require_problem(problem: Any) -> None:
-    if not isinstance(problem, Problem):
-        raise InputError(f"problem is a {type(problem).__name__}; make one with sureprox.lasso, logistic or Problem")
-
-
-def check_calls(generator: Any = None, **functions: Any) -> None:
-    if not isinstance(generator, torch.Generator | None):
-        raise InputError(f"generator is a {type(generator).__name__}; pass a torch.Generator, or None")
-    for name, function in functions.items():
-        if function is not None and not callable(function):
-            raise InputError(f"{name} is a {type(function).__name__}; pass a function of one argument, or None")
-
-
-def check_switches(**switches: Any) -> None:
-    for name, value in switches.items():
-        if not isinstance(value, bool | None):
-            raise InputError(f"{name} is {value!r}; pass True, False or None")

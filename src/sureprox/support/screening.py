@@ -46,7 +46,6 @@ from sureprox.base.types import Rows, Scalars, Vectors
 from sureprox.problems import Problem
 from sureprox.problems.forms import can_screen
 from sureprox.problems.free import Loss
-from sureprox.problems.penalty import Penalty
 
 CHUNK = 2**22  # entries of A, or of gathered columns, held at a time
 LARGEST = 2**24  # entries of A_S and H_SS that are worth it

@@ -18,8 +18,8 @@ class Told:
     """What the page shows.
 
     summary: names and what is said of them. problems: for each a label, status, iterations, objective, gap,
-    relative_gap (None where unknown), nonzeros, proved (how many zeros are proved), proved_nonzero, certified (whether the
-    support is) and track. coefficients: by name, a number for each problem.
+    relative_gap (None where unknown), nonzeros, proved (how many zeros are proved), proved_nonzero, certified (whether
+    the support is) and track. coefficients: by name, a number for each problem.
     """
 
     source: str
