@@ -1,4 +1,4 @@
-"""What a rigorous gap costs beside `Problem.certificate`, and how much larger it is, on the paper's problems in float64.
+"""What a rigorous gap costs beside `Problem.certificate`, and how much larger it is, on the paper's problems.
 
 python benchmarks/rigorous_cost.py
 """

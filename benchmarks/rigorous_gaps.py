@@ -37,7 +37,7 @@ def integers(values: Tensor, power: int) -> Any:
 
 
 def near(best: Tensor, k: int, generator: torch.Generator, positive: bool) -> Tensor:
-    """Points (P, n) at a distance that falls with k: zero, noise of 10^1 ... 10^-17, and at last the solution itself."""
+    """Points (P, n): zero, then noise of 10^1 ... 10^-17 around the solution, and at last the solution itself."""
     noise = torch.randn(best.shape, generator=generator, dtype=torch.float64)
     on = best if k % 2 else torch.ones_like(best)  # every other time on the support alone
     x = torch.where(on != 0, best + 10.0 ** (1 - 18 * k / (POINTS - 2)) * noise, 0.0)

@@ -3,18 +3,18 @@ r"""An upper bound on F(x) - F* for the numbers in memory, whatever rounding has
 For least squares and logistic losses with a separable penalty; A is dense or sparse, own or shared.
 
 **The bound.** Let z be the image of x (z = R (A x - b), R = diag(sqrt(w)), or z_i = +-(A x + o)_i), z^ what was
-computed for it, and the dual point s sigma(z^), sigma = phi', sigma(z^) = z^ for squares: a real number, not its rounding. With
-c the real A'(...) of sigma(z^) and p = -s c,
+computed for it, and the dual point s sigma(z^), sigma = phi', sigma(z^) = z^ for squares: a real number, not its
+rounding. With c the real A'(...) of sigma(z^) and p = -s c,
 
     F(x) - F* <= sum_i o_i [phi(z_i) + phi*(s sigma(z^_i)) - s sigma(z^_i) z_i] + sum_j [r_j(x_j) + r_j*(p_j) - p_j x_j]
 
-for every s >= 0 for which this is finite (Fenchel and Young). Each part is bounded from above:
+for every s for which this is finite (Fenchel and Young). Each part is bounded from above:
 
 (a) |z^ - z| <= e: rounding in a sum of k products, in any order, with fused operations or without, is at most
     gamma_k sum |products|, gamma_k = k u / (1 - k u), u = 2^-53 (Wilkinson). With N_j the length of column j of R A,
     |e| <= gamma (sum_j N_j |x_j| + |R b|); and |c^_j - c_j| <= D_j = gamma N_j |sigma(z^)|.
 (b) squares: 1/2 |z - s z^|^2 <= 1/2 (|e| + |1 - s| |z^|)^2.
-    logistic: with a = 1 - s in [0, 1] and t = e^-|z^|, one half of the curvature between two points and convexity in s,
+    logistic: with s and a = 1 - s in [0, 1] and t = e^-|z^|, one half of the curvature between two points and convexity in s,
     KL(s sigma | sigma) <= min{ a^2/2 max(e^z, sigma / (s (1 - s sigma))),  a (max(z, 0) + t - t^2/2 + t^3/3) },
     and phi'' <= 1/4: moving z^ to z adds no more than a sigma e_i + e_i^2 / 8.
 (c) for any y in the domain of r_j, with d^+ and d^- the slopes of l1 |.| at y to the right and to the left,
@@ -106,10 +106,10 @@ def _bound(problem: Problem, x: Vectors) -> Scalars:
     z = f.inner(x)
     seen = _products(f, x, z)
     pieces = Pieces(*(piece.expand_as(x) for piece in pieces_of(problem)))
-    most = _largest_scale(r, pieces, seen)
+    least, most = -_largest_scale(pieces, -seen.c, seen), _largest_scale(pieces, seen.c, seen)
     bounds = []
     for scale in r.dual_scales(seen.c, lambda low, high: f.dual_scale(z, low, high)):
-        s = torch.minimum(scale.clamp(min=0), most)
+        s = torch.minimum(torch.maximum(scale, least), most)
         smooth = _squares(z, seen, s) if isinstance(f, LeastSquares) else _logistic(f, z, seen, s)
         bounds.append((smooth + _separable(pieces, x, seen, s)) * (1 + seen.g))
     bound = torch.stack(bounds).nan_to_num(nan=torch.inf).amin(0)
@@ -163,13 +163,13 @@ def _largest_entry(f: LeastSquares | Logistic) -> float:
     return max(-float(low), float(high))
 
 
-def _largest_scale(r: Separable, pieces: Pieces, seen: Seen) -> Scalars:
-    """s with |s c_j| <= l1_j, by a margin for rounding, wherever r_j* is infinite beyond: see (c)."""
-    size = (seen.c.abs() + seen.D * (1 + 4 * seen.g)) * (1 + 64 * EPS)
+def _largest_scale(pieces: Pieces, c: Vectors, seen: Seen) -> Scalars:
+    """s >= 0 with |s c_j| <= l1_j, by a margin for rounding, wherever r_j*(-s c_j) is infinite beyond: see (c)."""
+    size = (c.abs() + seen.D * (1 + 4 * seen.g)) * (1 + 64 * EPS)
     limit = torch.where(size > 0, pieces.l1 * (1 - 64 * EPS) / size, torch.inf)
     limit = torch.where(pieces.l2 > 0, torch.inf, limit)
-    up = torch.isinf(pieces.high) & (seen.c - seen.D <= 0)  # p may be positive
-    down = torch.isinf(pieces.low) & (seen.c + seen.D >= 0)
+    up = torch.isinf(pieces.high) & (c - seen.D <= 0)  # p may be positive
+    down = torch.isinf(pieces.low) & (c + seen.D >= 0)
     return torch.where(up | down, limit, torch.inf).amin(1)
 
 
@@ -194,7 +194,8 @@ def _logistic(f: Logistic, z: Tensor, seen: Seen, s: Scalars) -> Scalars:
     moved = (a.squeeze(1) * length * seen.error + heaviest * seen.error.square() / 8) / f.m
     total = (weights * terms).sum(1) / f.m + f.m * TINY
     result: Tensor = (total + moved) * (1 + seen.g + 16 * LIBRARY) * (1 + seen.g)
-    return torch.where(s.squeeze(1) <= 1, result, torch.inf)
+    inside = (s.squeeze(1) >= 0) & (s.squeeze(1) <= 1)
+    return torch.where(inside, result, torch.inf)
 
 
 def _separable(pieces: Pieces, x: Vectors, seen: Seen, s: Scalars) -> Scalars:
@@ -202,7 +203,7 @@ def _separable(pieces: Pieces, x: Vectors, seen: Seen, s: Scalars) -> Scalars:
     l1, l2, low, high = pieces
     s = s.unsqueeze(1)
     p = -s * seen.c
-    off = (s * seen.D + EPS * p.abs() + TINY) * (1 + seen.g)  # p^ is so far from p
+    off = (s.abs() * seen.D + EPS * p.abs() + TINY) * (1 + seen.g)  # p^ is so far from p
     y = _best(pieces, p)
     above = p - l2 * y - torch.where(y >= 0, l1, -l1)
     below = torch.where(y > 0, l1, -l1) + l2 * y - p
