@@ -16,12 +16,12 @@ from mpmath import mp, mpf
 from torch import Tensor
 
 import sureprox as sp
+from certified_supports import drawn, exact_solution
 from sureprox import penalties
 from sureprox.guarantee.rigorous import rigorous_gap
 from sureprox.problems import LeastSquares, Logistic, Problem
 
 from _record import write_record
-from certified_supports import drawn, exact_solution
 
 POINTS = 100  # for each problem
 QUANTUM = 80  # x is a multiple of 2^-80

@@ -14,7 +14,7 @@ for every s for which this is finite (Fenchel and Young). Each part is bounded f
     gamma_k sum |products|, gamma_k = k u / (1 - k u), u = 2^-53 (Wilkinson). With N_j the length of column j of R A,
     |e| <= gamma (sum_j N_j |x_j| + |R b|); and |c^_j - c_j| <= D_j = gamma N_j |sigma(z^)|.
 (b) squares: 1/2 |z - s z^|^2 <= 1/2 (|e| + |1 - s| |z^|)^2.
-    logistic: with s and a = 1 - s in [0, 1] and t = e^-|z^|, one half of the curvature between two points and convexity in s,
+    logistic: with s and a = 1 - s in [0, 1] and t = e^-|z^|, by the curvature between two points and convexity in s,
     KL(s sigma | sigma) <= min{ a^2/2 max(e^z, sigma / (s (1 - s sigma))),  a (max(z, 0) + t - t^2/2 + t^3/3) },
     and phi'' <= 1/4: moving z^ to z adds no more than a sigma e_i + e_i^2 / 8.
 (c) for any y in the domain of r_j, with d^+ and d^- the slopes of l1 |.| at y to the right and to the left,

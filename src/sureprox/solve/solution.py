@@ -52,6 +52,9 @@ class Solution:
 
     What is not converged is the lowest point seen, whoever found it; its gap is the smallest that was proved for it.
 
+    `derivative_error` (B,), after `solve(differentiable="implicit")`: an estimate, from the gap, of the relative error
+    of the derivatives of x; infinite where it is not certified at which kinks and bounds the solution is.
+
     `rigorous`: `gap` is the bound of `solve(rigorous=True)`, with its own rounding.
 
     `engine`: what took the steps, or found the points without any, "plain", "kernels" or "compiled". `guarantee`: what
@@ -80,6 +83,7 @@ class Solution:
     engine: str = "plain"
     guarantee: str = "none"
     grid: tuple[int, ...] = ()
+    derivative_error: Tensor | None = None
     rigorous: bool = False
     screening: Screening | None = field(default=None, repr=False, compare=False)
 

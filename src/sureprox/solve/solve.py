@@ -23,9 +23,10 @@ from sureprox.problems.checks import trusted
 from sureprox.problems.forms import Loss, Shape, form_of
 from sureprox.problems.trial import require_shapes
 from sureprox.solve.at_once import solved_at_once
-from sureprox.solve.implicit import differentiated
+from sureprox.solve.implicit import differentiated, require_derivatives, solved_without_graph, with_derivatives
 from sureprox.solve.loop import Run
 from sureprox.solve.options import (
+    IMPLICIT,
     check_calls,
     check_differentiable,
     check_options,
@@ -132,7 +133,7 @@ def solve(
     step_size: Any = None,
     check_every: int = 10,
     callback: Callable[[Progress], None] | None = None,
-    differentiable: bool | None = None,
+    differentiable: bool | str | None = None,
     floor: float | None = None,
     engine: str = "auto",
     compile: bool | None = None,
@@ -169,7 +170,11 @@ def solve(
     of its solution, by the implicit function theorem (`sureprox.solve.implicit`), and none reaches x0; elsewhere those
     of the iterations of the track that found x, with 1/L a constant. With True and data that require none they reach
     the optimizer's weights through the iterations (a thousand of these do not fit in memory; training uses `iterate`),
-    but not weights that `solve` has loaded itself by name.
+    but not weights that `solve` has loaded itself by name. "implicit": nothing of the iterations is kept, so that
+    memory does not depend on their number, and x has the derivatives of the solution with respect to all numbers of the
+    loss and the penalty, for every loss of this package with a dense A and every separable penalty.
+    `Solution.derivative_error` estimates how good they are, from the gap; it is infinite, and one warning is issued,
+    where the kinks and bounds that the solution is at are not certified.
 
     `engine`: what takes the steps and computes L, certificates and polished points. "auto": kernels where they exist
     for this form of problem; if they are not built yet they are built meanwhile, and this solve is plain. "kernels":
@@ -198,6 +203,9 @@ def solve(
     if compile is not None:
         warnings.warn("compile is now engine: pass engine='compiled'", DeprecationWarning, stacklevel=2)
         engine = "compiled" if compile else engine
+    if differentiable == IMPLICIT:
+        require_derivatives(problem)
+        return with_derivatives(solved_without_graph(solve, given), problem, x0)
     if rigorous:
         require_rigorous(problem)
         found = solve(**given | {"tol": STRICTER * tol, "rigorous": False})
