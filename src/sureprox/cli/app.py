@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from sureprox.cli.problem_commands import advise, evaluate, solve
+from sureprox.cli.promise import promise
 from sureprox.cli.sweep_commands import search, sweep
 
 app = typer.Typer(
@@ -202,6 +203,7 @@ def audit(
 
 bench = typer.Typer(help="Measure optimizers against each other.", no_args_is_help=True)
 app.add_typer(bench, name="bench")
+bench.command()(promise)
 
 
 @bench.command()
