@@ -49,7 +49,17 @@ def main() -> None:
         made.append({"model": model, "text": str(promise), **asdict(promise)})
         made[-1] |= {"fresh": options.fresh, "fresh reached": count, "holds": holds}
         print(model, promise, f"fresh: {count} of {options.fresh}", "holds" if holds else "does not hold", flush=True)
-        write_record("promises", {"pilot": options.pilot, "promises": made})
+        table = {
+            f"{one['model']} on {one['kind']}": {
+                "gradients": one["gradients"],
+                "share at least": one["share"],
+                "held out": one["instances"],
+                "fresh": one["fresh"],
+                "of these reached": one["fresh reached"],
+            }
+            for one in made
+        }
+        write_record("promises", {"pilot": options.pilot, "table": table, "promises": made})
 
 
 def on_cards(promises: list[dict[str, Any]]) -> None:

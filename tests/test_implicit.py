@@ -176,8 +176,8 @@ def test_where_no_derivative_exists_it_is_zero_and_said_so() -> None:
     A = normal(2, 20, 6)
     A[1] = torch.cat([A[1][:, :3], A[1][:, :3]], 1)
     b = normal(2, 20, seed=1).requires_grad_()
+    problem = sp.lasso(A, b, 0.5)
     with pytest.warns(sp.DerivativeWarning, match="1 of 2 solutions"):
-        problem = sp.lasso(A, b, 0.5)
         solution = sp.solve(problem, sp.optimizers.ISTA(), normal(2, 6), tol=1e-8, differentiable="implicit")
     (found,) = torch.autograd.grad(solution.x.sum(), b)
     assert torch.isinf(solution.derivative_error).tolist() == [False, True]

@@ -31,7 +31,7 @@ def test_the_tail_of_the_binomial() -> None:
 
 
 def test_a_share_that_is_too_low_is_promised_as_rarely_as_the_confidence_says() -> None:
-    """At confidence 0.9 the bound is above the true share in at most a tenth of all draws: by the exact distribution."""
+    """At confidence 0.9 the bound is above the true share in at most a tenth of all draws, counted exactly."""
     for p in (0.5, 0.9, 0.99):
         wrong = sum(binom.pmf(k, 50, p) for k in range(51) if lower_bound(k, 50, 0.9) > p)
         assert wrong <= 0.1 + 1e-12

@@ -70,7 +70,7 @@ def run(loaded: Loaded, request: Request, out: Path, table: Path | None, report:
         try:
             limits = (request.max_iter, request.tol, request.certify)
             polish = None if request.polish else False
-            options = {"polish": polish, "engine": request.engine, "rigorous": request.rigorous}
+            options: dict[str, Any] = {"polish": polish, "engine": request.engine, "rigorous": request.rigorous}
             solution = solve(problem, request.optimizer, x0, *limits, callback=heard, **options)
         except RuntimeError as error:
             if "memory" not in str(error):

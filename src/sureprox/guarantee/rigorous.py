@@ -176,7 +176,8 @@ def _largest_scale(pieces: Pieces, c: Vectors, seen: Seen) -> Scalars:
 def _squares(z: Tensor, seen: Seen, s: Scalars) -> Scalars:
     """(b), raised by (d)."""
     length = torch.linalg.vector_norm(z, dim=1) + (z.shape[1] * TINY) ** 0.5
-    return (0.5 * (seen.error + (1 - s).abs() * length * (1 + seen.g)).square() + TINY) * (1 + seen.g)
+    result: Tensor = (0.5 * (seen.error + (1 - s).abs() * length * (1 + seen.g)).square() + TINY) * (1 + seen.g)
+    return result
 
 
 def _logistic(f: Logistic, z: Tensor, seen: Seen, s: Scalars) -> Scalars:

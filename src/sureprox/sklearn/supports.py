@@ -39,8 +39,8 @@ class ProvedSupport:
     def certified_support_(self) -> Any:
         """Whether coef_ is proved to be nonzero exactly where every minimum is: a bool, or one for each target."""
         zero, nonzero = self.proved_zero_, self.proved_nonzero_
-        right: Mask = np.where(self.coef_ == 0, zero, nonzero).all(-1)
-        return right if right.ndim else bool(right)
+        right = np.where(self.coef_ == 0, zero, nonzero)
+        return bool(right.all()) if right.ndim == 1 else right.all(1)
 
     def _like_coefficients(self, mask: Tensor) -> Mask:
         """`mask` (B, ...) without the coordinates of intercepts."""

@@ -166,15 +166,15 @@ def solve(
     against F* however small it is, down to the part `tol`.
 
     `differentiable`: let gradients flow to x. By default they do if the data or x0 require them. Where an instance of
-    least squares or logistic regression with an L1 penalty, weighted or not, or with none has converged, they are those
-    of its solution, by the implicit function theorem (`sureprox.solve.implicit`), and none reaches x0; elsewhere those
-    of the iterations of the track that found x, with 1/L a constant. With True and data that require none they reach
-    the optimizer's weights through the iterations (a thousand of these do not fit in memory; training uses `iterate`),
-    but not weights that `solve` has loaded itself by name. "implicit": nothing of the iterations is kept, so that
-    memory does not depend on their number, and x has the derivatives of the solution with respect to all numbers of the
-    loss and the penalty, for every loss of this package with a dense A and every separable penalty.
-    `Solution.derivative_error` estimates how good they are, from the gap; it is infinite, and one warning is issued,
-    where the kinks and bounds that the solution is at are not certified.
+    a loss of this package with a dense A and a separable penalty has converged, they are those of its solution, by the
+    implicit function theorem (`sureprox.solve.implicit`), and none reaches x0; elsewhere those of the iterations of
+    the track that found x, with 1/L a constant. With True and data that require none they reach the optimizer's
+    weights through the iterations (a thousand of these do not fit in memory; training uses `iterate`), but not weights
+    that `solve` has loaded itself by name. "implicit": nothing of the iterations is kept, so that memory does not
+    depend on their number, and x has the derivatives of the solution with respect to all numbers of the loss and the
+    penalty, for every loss of this package with a dense A and every separable penalty. `Solution.derivative_error`
+    estimates how good they are, from the gap; it is infinite, and one warning is issued, where the kinks and bounds
+    that the solution is at are not certified.
 
     `engine`: what takes the steps and computes L, certificates and polished points. "auto": kernels where they exist
     for this form of problem; if they are not built yet they are built meanwhile, and this solve is plain. "kernels":
@@ -193,7 +193,7 @@ def solve(
     memory (`sureprox.guarantee.rigorous`), and "converged" is judged by it. For least squares and logistic losses with
     a separable penalty, and a dense or sparse A.
     """
-    given = dict(locals())
+    arguments = dict(locals())
     require_problem(problem)
     check_options(optimizer, max_iter, tol, record, check_every, floor)
     check_calls(generator=generator, callback=callback)
@@ -205,11 +205,12 @@ def solve(
         engine = "compiled" if compile else engine
     if differentiable == IMPLICIT:
         require_derivatives(problem)
-        return with_derivatives(solved_without_graph(solve, given), problem, x0)
+        return with_derivatives(solved_without_graph(solve, arguments), problem, x0)
     if rigorous:
         require_rigorous(problem)
-        found = solve(**given | {"tol": STRICTER * tol, "rigorous": False})
+        found = solve(**arguments | {"tol": STRICTER * tol, "rigorous": False})
         return screened(problem, with_rigorous_gap(found, problem, x0, tol, floor))
+    assert not isinstance(differentiable, str)
     free = optimizer is None and certify and not record and max_iter >= MAX_ITER
     free = free and all(given is None for given in (x0, step_size, generator))
     if free and polish is not False and not differentiable and not (torch.is_grad_enabled() and problem.requires_grad):
