@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 import sureprox as sp
-from sureprox.guarantee.rigorous import rigorous_gap
+from sureprox.problems.rigorous import rigorous_gap
 from sureprox.sources.families import LassoFamily, LogisticFamily
 
 from _record import write_record

@@ -18,8 +18,8 @@ from torch import Tensor
 import sureprox as sp
 from certified_supports import drawn, exact_solution
 from sureprox import penalties
-from sureprox.guarantee.rigorous import rigorous_gap
 from sureprox.problems import LeastSquares, Logistic, Problem
+from sureprox.problems.rigorous import rigorous_gap
 
 from _record import write_record
 

@@ -9,9 +9,9 @@ from torch import Tensor
 
 import sureprox as sp
 from helpers import F64, labels, normal, random_problem
-from sureprox.guarantee.rigorous import LIBRARY, rigorous_gap
 from sureprox.problems import LeastSquares, Logistic, Problem
 from sureprox.problems import penalties as r
+from sureprox.problems.rigorous import LIBRARY, rigorous_gap
 
 B, M, N = 5, 4, 6
 
@@ -164,7 +164,7 @@ def test_shared_sparse_and_parts_of_a_batch(monkeypatch: pytest.MonkeyPatch) -> 
     own = random_problem("lasso", 5, 20, 40).to(dtype=torch.float32)
     x = sp.solve(own).x
     whole = rigorous_gap(own, x)
-    monkeypatch.setattr("sureprox.guarantee.rigorous.CHUNK", 1000)
+    monkeypatch.setattr("sureprox.problems.rigorous.CHUNK", 1000)
     assert torch.equal(whole, rigorous_gap(own, x))
 
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import torch
 
-from sureprox.guarantee.rigorous import rigorous_gap
 from sureprox.problems import Problem
+from sureprox.problems.rigorous import rigorous_gap
 from sureprox.solve.solution import Solution, Status
 from sureprox.solve.stopping import StoppingRule
 

@@ -13,7 +13,6 @@ from sureprox.base.defaults import MAX_ITER, TOL
 from sureprox.base.errors import InputError
 from sureprox.base.names import PRETRAINED
 from sureprox.guarantee import Track
-from sureprox.guarantee.rigorous import require_rigorous
 from sureprox.kernels.runtime.sharing import few_threads
 from sureprox.optimizers import FISTA, ISTA, LearnedOptimizer, Optimizer, Sure, load
 from sureprox.optimizers.base import S, State
@@ -21,6 +20,7 @@ from sureprox.optimizers.weights import locate, stamp
 from sureprox.problems import Problem
 from sureprox.problems.checks import trusted
 from sureprox.problems.forms import Loss, Shape, form_of
+from sureprox.problems.rigorous import require_rigorous
 from sureprox.problems.trial import require_shapes
 from sureprox.solve.at_once import solved_at_once
 from sureprox.solve.implicit import differentiated, require_derivatives, solved_without_graph, with_derivatives
@@ -190,7 +190,7 @@ def solve(
     iterations that the optimizer itself needs.
 
     `rigorous`: `Solution.gap` bounds F(x) - F* also with the rounding errors of its own evaluation, for the numbers in
-    memory (`sureprox.guarantee.rigorous`), and "converged" is judged by it. For least squares and logistic losses with
+    memory (`sureprox.problems.rigorous`), and "converged" is judged by it. For least squares and logistic losses with
     a separable penalty, and a dense or sparse A.
     """
     arguments = dict(locals())

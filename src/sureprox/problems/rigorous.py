@@ -36,10 +36,11 @@ from torch import Tensor
 
 from sureprox.base.errors import InputError
 from sureprox.base.types import Scalars, Vectors
-from sureprox.problems import LeastSquares, Logistic, Problem
 from sureprox.problems.forms import Pieces, pieces_of
+from sureprox.problems.losses import LeastSquares, Logistic
 from sureprox.problems.operators.dense import Dense
 from sureprox.problems.operators.sparse import Sparse
+from sureprox.problems.problem import Problem
 from sureprox.problems.separable import Separable, is_separable
 
 CHUNK = 2**22  # entries of A held in float64 at a time
