@@ -541,7 +541,7 @@ ARGUMENTS = {
     "floor a boolean": ({"floor": True}, "floor is True", "number >= 0, or None"),
     "generator a seed": ({"generator": 3}, "generator is a int", "pass a torch.Generator, or None"),
     "callback a name": ({"callback": "print"}, "callback is a str", "pass a function of one argument, or None"),
-    "differentiable text": ({"differentiable": "no"}, "differentiable is 'no'", "pass True, False or None"),
+    "differentiable text": ({"differentiable": "no"}, "differentiable is 'no'", "pass True, False, None or 'implicit'"),
     "polish a number": ({"polish": 3}, "polish is 3", "pass True, False or None"),
 }
 

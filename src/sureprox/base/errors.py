@@ -55,3 +55,7 @@ class EngineWarning(UserWarning):
 
 class ConvergenceWarning(UserWarning):
     """A solve ended before every problem had converged. `warnings.filterwarnings` can ignore it or make it an error."""
+
+
+class DerivativeWarning(UserWarning):
+    """Derivatives of some solutions are not certified: the gap does not prove at which kinks and bounds they are."""

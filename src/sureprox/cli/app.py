@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from sureprox.cli.problem_commands import advise, evaluate, solve
+from sureprox.cli.promise import promise
 from sureprox.cli.sweep_commands import search, sweep
 from sureprox.cli.train_command import train
 
@@ -176,6 +177,7 @@ def audit(
 
 bench = typer.Typer(help="Measure optimizers against each other.", no_args_is_help=True)
 app.add_typer(bench, name="bench")
+bench.command()(promise)
 
 
 @bench.command()

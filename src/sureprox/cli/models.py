@@ -70,7 +70,10 @@ def show_one(name: str, as_json: bool) -> None:
         print(json.dumps(found, indent=2))
         return
     for key, value in found.items():
-        if isinstance(value, dict) and value:
+        if key == "promises":
+            for one in value:
+                print(printable(f"promise: {one['text']}"))
+        elif isinstance(value, dict) and value:
             print(f"{key}:")
             for inner, content in value.items():
                 print(printable(f"  {inner}: {content}"))

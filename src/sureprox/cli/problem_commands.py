@@ -79,6 +79,9 @@ def solve(
         bool,
         typer.Option("--polish/--no-polish", help="Stop LASSO problems as soon as their support is known, or not."),
     ] = True,
+    rigorous: Annotated[
+        bool, typer.Option("--rigorous", help="Bound the rounding errors of the gaps too (squares, logistic).")
+    ] = False,
     engine: Engine = "auto",
     device: Device = "auto",
     dtype: Dtype = "auto",
@@ -134,7 +137,7 @@ def solve(
     if len(given) > 1:
         raise InputError(f"--{given[0]} and --{given[1]} are given; choose one")
     guarantee: bool | str = certify and (given[0] if given else "auto")
-    request = Request(optimizer, tol, max_iter, guarantee, choices.chosen_device(device), polish, engine)
+    request = Request(optimizer, tol, max_iter, guarantee, choices.chosen_device(device), polish, engine, rigorous)
     asked = choices.asked_for(
         lam=lam,
         lam_ratio=lam_ratio,
@@ -151,6 +154,8 @@ def solve(
         dtype=dtype,
     )
     table = {"target": target, "index": index, "intercept": intercept, "standardize": standardize}
+    if rigorous and shards is not None:
+        raise InputError("--rigorous is not known to --shards; leave one of them out")
     if shards is None:
         if dask or scheduler or chunk:
             raise InputError("--dask, --scheduler and --chunk go with --shards DIR; give it too")

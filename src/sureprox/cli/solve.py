@@ -32,7 +32,7 @@ UNSOLVED = 1  # exit code
 LISTED = 20  # problems that are shown one by one
 ARRAYS = (
     *("x", "objective", "gap", "kkt", "iterations", "rate", "credit", "pull_backs", "rejected", "refined"),
-    *("inactive", "support_certified"),
+    *("inactive", "active", "support_certified"),
 )
 COLUMNS = ("objective", "gap", "relative_gap", "iterations", "status", "track")
 
@@ -48,6 +48,7 @@ class Request:
     device: torch.device
     polish: bool = True
     engine: str = "auto"
+    rigorous: bool = False
 
 
 def run(loaded: Loaded, request: Request, out: Path, table: Path | None, report: Path | None, *, as_json: bool) -> None:
@@ -69,9 +70,8 @@ def run(loaded: Loaded, request: Request, out: Path, table: Path | None, report:
         try:
             limits = (request.max_iter, request.tol, request.certify)
             polish = None if request.polish else False
-            solution = solve(
-                problem, request.optimizer, x0, *limits, callback=heard, polish=polish, engine=request.engine
-            )
+            options: dict[str, Any] = {"polish": polish, "engine": request.engine, "rigorous": request.rigorous}
+            solution = solve(problem, request.optimizer, x0, *limits, callback=heard, **options)
         except RuntimeError as error:
             if "memory" not in str(error):
                 raise
@@ -171,6 +171,12 @@ def summary(loaded: Loaded, request: Request, problem: Problem, solution: Soluti
         "status": dict(Counter(made["status"])),
         "iterations": quantile,
         "worst_relative_gap": _finite(max(made["relative_gap"])),
+        "rigorous": solution.rigorous,
+        "proved": {
+            "supports": int(solution.support_certified.sum()),
+            "zeros": int(solution.inactive.sum()),
+            "nonzeros": int(solution.active.sum()),
+        },
     }
 
 
@@ -204,10 +210,14 @@ def _show(found: dict[str, Any], instances: list[dict[str, Any]], labels: list[s
 def told(found: dict[str, Any], solution: Solution, named: Coefficients | None) -> Told:
     """What the page of --report shows."""
     labels = [str(i) for i in range(found["problems"])] if named is None else named.labels
-    nonzeros, proved = (solution.x != 0).sum(1).tolist(), solution.inactive.sum(1).tolist()
-    certified = solution.support_certified.tolist()
+    facts = {
+        "nonzeros": (solution.x != 0).sum(1).tolist(),
+        "proved": solution.inactive.sum(1).tolist(),
+        "proved_nonzero": solution.active.sum(1).tolist(),
+        "certified": solution.support_certified.tolist(),
+    }
     problems = [
-        row | {"label": labels[i], "nonzeros": nonzeros[i], "proved": proved[i], "certified": certified[i]}
+        row | {"label": labels[i]} | {name: values[i] for name, values in facts.items()}
         for i, row in enumerate(rows(solution))
     ]
     coefficients: dict[str, list[float]] = {}
@@ -220,6 +230,7 @@ def told(found: dict[str, Any], solution: Solution, named: Coefficients | None) 
 def _lines(found: dict[str, Any]) -> dict[str, str]:
     """The summary in words."""
     worst = found["worst_relative_gap"]
+    told = ", with all rounding errors" if found["rigorous"] else ""
     n = found["n"] - found["intercept"]
     size = f"{found['m']:,} x {n:,}{' and an intercept' if found['intercept'] else ''}"
     return {
@@ -228,7 +239,8 @@ def _lines(found: dict[str, Any]) -> dict[str, str]:
         "optimizer": f"{found['optimizer']}, {found['dtype']} on {found['device']}",
         "status": ", ".join(f"{count:,} {name}" for name, count in found["status"].items()),
         "iterations": _spread(found["iterations"]),
-        "worst relative gap": "unknown" if worst is None else f"{worst:.1e} (asked for {found['tol']:.1e})",
+        "worst relative gap": "unknown" if worst is None else f"{worst:.1e} (asked for {found['tol']:.1e}{told})",
+        "proved": ", ".join(f"{count:,} {what}" for what, count in found["proved"].items()),
         "seconds": f"{found['seconds']:.3g}",
         "solutions": found["out"],
     }

@@ -22,8 +22,9 @@ from sureprox.many.solved import Solved
 from sureprox.many.sources import Source, source_of
 from sureprox.many.work import Done, Settings, Task, fitting, found, solve_part
 from sureprox.optimizers import Optimizer
+from sureprox.solve.options import check_calls, check_options, check_switches
 from sureprox.solve.plan import check_certify, chosen_engine
-from sureprox.solve.solve import check_calls, check_options, check_switches, require_known
+from sureprox.solve.solve import require_known
 from sureprox.sources.problem_files import Asked
 
 

@@ -46,6 +46,7 @@ class Card:
     date: str
     metrics: dict[str, Any] = field(default_factory=dict)
     notes: str = ""
+    promises: list[dict[str, Any]] = field(default_factory=list)  # see `sureprox bench promise`
     sha256: str = ""  # of the weights file
     format: int = FORMAT
 

@@ -112,6 +112,11 @@ def can_screen(problem: Problem) -> bool:
     return known and (is_separable(problem.r) or type(problem.r) in BLOCKS)
 
 
+def has_second_derivatives(problem: Problem) -> bool:
+    """Whether f is a loss of this package whose Hessian is made of columns of a dense A."""
+    return type(problem) is Problem and loss_of(problem) is not Loss.OWN
+
+
 def shape_of(problem: Problem) -> Shape:
     """Of r alone, whatever name it was made by."""
     r = problem.r

@@ -79,6 +79,14 @@ class Penalty(BatchData):
         """(B, n) bool: x_j = 0 wherever -h is a subgradient of r at x and |h_j - g_j| <= reach_j for all j."""
         return torch.zeros_like(g, dtype=torch.bool)
 
+    def certain_rest(self, x: Vectors, g: Vectors, reach: Vectors) -> Tensor:
+        """(B, n) bool: y_j = x_j wherever -h is a subgradient of r at y and |h_j - g_j| <= reach_j for all j."""
+        return self.certain_zeros(g, reach) & (x == 0)
+
+    def room(self, x: Vectors) -> Vectors:
+        """(B, n) how far x_j is from all points at which r_j has no second derivative; 0 if that is not known."""
+        return torch.zeros_like(x)
+
     def excludes_zero(self, x: Vectors) -> Tensor:
         """(B, n) bool: r is infinite where x_j = 0."""
         return torch.zeros_like(x, dtype=torch.bool)

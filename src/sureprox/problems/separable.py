@@ -108,13 +108,23 @@ class Separable(Penalty):
         return torch.zeros_like(x) if self.l1 is None else column(self.l1).expand_as(x)
 
     def certain_zeros(self, g: Vectors, reach: Vectors) -> Tensor:
-        """(B, n) bool: x_j = 0 wherever -g' is in the subdifferential at x and |g'_j - g_j| <= reach_j.
-
-        A slope of r_j beyond 0 lies outside of the open interval (low, high) of those at 0, if 0 is in the domain.
-        """
+        """(B, n) bool: x_j = 0 wherever -g' is in the subdifferential at x and |g'_j - g_j| <= reach_j."""
         zero = torch.zeros_like(g)
-        low, high = self.subdiff(zero)
-        return (low < -g - reach) & (reach - g < high) & ~self.excludes_zero(zero)
+        return self.certain_rest(zero, g, reach) & ~self.excludes_zero(zero)
+
+    def certain_rest(self, x: Vectors, g: Vectors, reach: Vectors) -> Tensor:
+        """A slope of r_j away from x_j lies outside of the open interval (low, high) of those at x_j."""
+        low, high = self.subdiff(x)
+        return (low < -g - reach) & (reach - g < high)
+
+    def room(self, x: Vectors) -> Vectors:
+        """The distance to 0, if l1 > 0, and to the bounds."""
+        room = torch.full_like(x, torch.inf)
+        if self.l1 is not None:
+            room = torch.where(column(self.l1) > 0, x.abs(), room)
+        for bound in (self.low, self.high):
+            room = room if bound is None else torch.minimum(room, (x - column(bound)).abs())
+        return room
 
     def excludes_zero(self, x: Vectors) -> Tensor:
         """(B, n) bool, x (B, n): the bounds leave 0 out."""

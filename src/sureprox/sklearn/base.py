@@ -15,6 +15,7 @@ from sureprox.sklearn import linear
 from sureprox.sklearn.compat import validate_data
 from sureprox.sklearn.engine import Array, Fitted, array, checked, chosen_device, fitted, numbers, tensor
 from sureprox.sklearn.linear import Design
+from sureprox.sklearn.supports import ProvedSupport
 
 parameters = dataclass(
     kw_only=True, eq=False, repr=False
@@ -35,11 +36,10 @@ class Certified(BaseEstimator):
         return fitted(problem, self.optimizer, self.tol, self.max_iter, engine=self.engine, **options)
 
 
-class LinearPrediction(MultiOutputMixin, RegressorMixin):
+class LinearPrediction(ProvedSupport, MultiOutputMixin, RegressorMixin):
     """Prediction with coef_ and intercept_; columns of y are problems of their own, if there may be `many_targets`."""
 
     many_targets: ClassVar[bool] = True
-    coef_: Array
     intercept_: Any
 
     def predict(self, X: Any) -> Array:
@@ -141,6 +141,7 @@ class LinearRegressor(LinearPrediction, Certified):
         return made.variables(coef, intercept - shift)
 
     def _keep(self, coef: Tensor, intercept: Tensor, found: Fitted, total: float, single: bool) -> None:
+        self._screening = found.screening
         gap, count = array(found.seen.gap / total), array(found.iterations.clamp(min=1))
         self.coef_ = array(coef[0] if single else coef)
         self.intercept_ = float(intercept[0]) if single else array(intercept)

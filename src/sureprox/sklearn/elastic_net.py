@@ -40,7 +40,9 @@ class ElasticNet(LinearRegressor):
 
     coef_ (n_features,) or (n_targets, n_features), intercept_, dual_gap_ and n_iter_: a number, or one per target.
     dual_gap_ is a certificate, computed in float64: the objective above is at most so far from its minimum. n_iter_ is
-    at least 1, as the iteration that finds nothing to do is counted.
+    at least 1, as the iteration that finds nothing to do is counted. What dual_gap_ proves: proved_zero_ and
+    proved_nonzero_, masks like coef_, and certified_support_, whether all of the support is proved, a bool or one per
+    target.
     """
 
     l1_ratio: Any = 0.5

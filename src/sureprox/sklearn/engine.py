@@ -18,10 +18,12 @@ from sureprox.optimizers.base import unusable_steps
 from sureprox.problems import Problem
 from sureprox.problems.forms import form_of
 from sureprox.solve.at_once import solved_at_once
+from sureprox.solve.options import LARGEST
 from sureprox.solve.plan import at_once
 from sureprox.solve.plan import step_size as estimated_step
-from sureprox.solve.solve import LARGEST, Solution, Status, solve
+from sureprox.solve.solve import Solution, Status, solve
 from sureprox.solve.stopping import Measurement, StoppingRule
+from sureprox.support.screening import Screening
 
 Array = npt.NDArray[np.float64]
 
@@ -30,11 +32,12 @@ LEAST_TOL = float(np.finfo(np.float64).eps)  # what tol=0 stands for: nothing sm
 
 @dataclass(frozen=True)
 class Fitted:
-    """Solutions x (B, n), what is known about them, and the iterations (B,) they took."""
+    """Solutions x (B, n), what is known about them, the iterations (B,) they took, and what proves their supports."""
 
     x: Tensor
     seen: Measurement
     iterations: Tensor
+    screening: Screening
 
 
 def default_optimizer() -> Optimizer[Any]:
@@ -80,7 +83,7 @@ def fitted(
         if operations.solved is not None:
             first = solved_at_once(problem, operations, smallest, floor, None if x0 is None else start)
             if not len(first.left):
-                return Fitted(first.solution.x, first.seen, first.solution.iterations)
+                return _with_proofs(problem, first.solution.x, first.seen, first.solution.iterations)
             x0 = start = first.solution.x
     chosen = default_optimizer() if optimizer is None else optimizer
     step = estimated_step(problem, engine) if step_size is None else step_size
@@ -111,7 +114,11 @@ def fitted(
             ConvergenceWarning,
             stacklevel=_outside(),
         )
-    return Fitted(x, seen, iterations)
+    return _with_proofs(problem, x, seen, iterations)
+
+
+def _with_proofs(problem: Problem, x: Tensor, seen: Measurement, iterations: Tensor) -> Fitted:
+    return Fitted(x, seen, iterations, Screening(problem, x, seen.gap))
 
 
 def _outside() -> int:

@@ -102,7 +102,7 @@ class ElasticNetCV(LinearPrediction, Certified):
         self._choose(alphas, mse, np.array(ratios), y.ndim == 1 or not alone)
         final = ElasticNet(self.alpha_, l1_ratio=self.l1_ratio_, **{name: getattr(self, name) for name in FINAL})
         final._fit_checked(X, y, given)
-        for name in ("coef_", "intercept_", "dual_gap_", "n_iter_"):
+        for name in ("coef_", "intercept_", "dual_gap_", "n_iter_", "_screening"):
             setattr(self, name, getattr(final, name))
         return self
 

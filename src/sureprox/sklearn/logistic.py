@@ -19,6 +19,7 @@ from sureprox.sklearn.base import Certified, parameters
 from sureprox.sklearn.compat import validate_data
 from sureprox.sklearn.engine import Array, array, checked, chosen_device, number, tensor
 from sureprox.sklearn.linear import Design
+from sureprox.sklearn.supports import ProvedSupport
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ class Classes:
 
 
 @parameters
-class LogisticRegression(ClassifierMixin, Certified):
+class LogisticRegression(ProvedSupport, ClassifierMixin, Certified):
     """min_{w,c} C sum_i s_i loss(x_i'w + c; y_i) + l1_ratio |w|_1 + (1 - l1_ratio)/2 |w|^2, as in scikit-learn.
 
     The loss is log(1 + exp(-y_i (x_i'w + c))), y in {-1, 1}, for two classes, and the multinomial one for more, with
@@ -95,7 +96,8 @@ class LogisticRegression(ClassifierMixin, Certified):
     optimizer, device, engine : as in `Lasso`.
 
     coef_ (1, n_features) or (n_classes, n_features), intercept_ (1,) or (n_classes,), classes_, n_iter_ (1,), and
-    dual_gap_: a certificate, the objective above is at most so far from its minimum. With C = inf it is that of
+    dual_gap_: a certificate, the objective above is at most so far from its minimum. certified_support_ has a bool for
+    each row of coef_. With C = inf it is that of
     sum_i s_i loss_i. With more than two classes, what the data leave open is chosen so that intercept_, and without a
     penalty coef_, sum to zero over the classes.
     """
@@ -131,6 +133,7 @@ class LogisticRegression(ClassifierMixin, Certified):
         found = self._solved(problems.problem(size, share), x0=self._start(problems))
         coef, intercepts = problems.coefficients(found.x, size)
         self.coef_, self.intercept_ = array(coef[0]), array(intercepts[0])
+        self._screening = found.screening
         self.n_iter_ = array(found.iterations.clamp(min=1 if self.max_iter else 0))
         self.dual_gap_ = float(found.seen.gap / problems.units(size))
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from sureprox.base.defaults import MAX_ITER
-from sureprox.base.errors import ConvergenceWarning
+from sureprox.base.errors import ConvergenceWarning, DerivativeWarning
 from sureprox.solve import denoising, paths
 from sureprox.solve.solution import Solution
 from sureprox.solve.solve import solve as run
@@ -47,6 +47,10 @@ def announced(function: Callable[P, R]) -> Callable[P, R]:
             given = signature.bind(*args, **kwargs)
             given.apply_defaults()
             warnings.warn(unconverged(result, given.arguments), ConvergenceWarning, stacklevel=2)
+        if isinstance(result, Solution) and result.derivative_error is not None:
+            unknown = ~torch.isfinite(result.derivative_error)
+            if bool(unknown.any()):
+                warnings.warn(uncertified(unknown), DerivativeWarning, stacklevel=2)
         return result
 
     call.__module__ = "sureprox"  # where it is found by this name; so it can be pickled
@@ -67,6 +71,13 @@ def unconverged(result: Result, given: dict[str, object]) -> str:
     problems = "problem" if total == 1 else "problems"
     return (
         f"{count:,} of {total:,} {problems} did not converge within {most:,} iterations ({', '.join(facts)}); {advice}"
+    )
+
+
+def uncertified(unknown: Tensor) -> str:
+    return (
+        f"the derivatives of {int(unknown.sum()):,} of {len(unknown):,} solutions are not certified: their gaps do not "
+        "prove at which kinks and bounds they are; lower tol; .derivative_error is infinite there"
     )
 
 

@@ -12,8 +12,9 @@ from sureprox.base.types import Scalars, Vectors
 from sureprox.problems import LeastSquares, Problem, checks
 from sureprox.problems.operators import Difference
 from sureprox.problems.penalties import Box, GroupBall, Penalty
+from sureprox.solve.options import check_options
 from sureprox.solve.solution import Solution
-from sureprox.solve.solve import check_options, solve
+from sureprox.solve.solve import solve
 
 ROUNDS = 4  # solves of the dual problem, each to a smaller gap where the one before was not enough
 

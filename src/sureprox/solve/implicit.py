@@ -1,5 +1,6 @@
 """Derivatives of solutions with respect to the data, whichever path has led there: the implicit function theorem."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -7,16 +8,18 @@ import torch
 from torch import Tensor
 
 from sureprox.base.errors import InputError
-from sureprox.base.types import Vectors
+from sureprox.base.types import Scalars, Vectors
 from sureprox.problems import Problem
 from sureprox.problems.foreign import Foreign
-from sureprox.problems.forms import Loss, Shape, form_of
+from sureprox.problems.forms import form_of, has_second_derivatives, parts_of
 from sureprox.problems.smooth import LinearModel
 from sureprox.solve.solution import Solution
 from sureprox.solve.stopping import StoppingRule
 from sureprox.support.newton import is_lasso, polished
+from sureprox.support.screening import proved
 
 CHUNK = 2**22  # entries of gathered columns held at a time
+NEWTON = 2  # steps from a point to a better one on its face
 FULL_RANK = 1e-12  # squared sine of the angle between a column of R A_S and the others; below, it depends on them
 
 
@@ -53,43 +56,108 @@ class _Carried(torch.autograd.Function):
 
 
 def has_derivatives(problem: Problem) -> bool:
-    """Whether `newton_step` applies: f and r of classes whose second derivatives are known."""
-    form = form_of(problem)
-    return form.loss in (Loss.SQUARES, Loss.LOGISTIC) and form.penalty in (Shape.L1, Shape.WEIGHTED_L1, Shape.ZERO)
+    """Whether `newton_step` applies: f and r of classes whose second derivatives are known, and a dense A."""
+    return form_of(problem).separable and has_second_derivatives(problem)
+
+
+def require_derivatives(problem: Problem) -> None:
+    if not has_derivatives(problem):
+        raise InputError(
+            f"differentiable is 'implicit', but no derivatives are known for {type(problem.f).__name__} + "
+            f"{type(problem.r).__name__}; use a loss of sureprox.losses with a dense A and a separable penalty, or True"
+        )
+
+
+@torch.no_grad()
+def solved_without_graph(solve: Callable[..., Solution], options: dict[str, Any]) -> Solution:
+    """What `solve` finds, and keeps nothing of the way there."""
+    return solve(**options | {"differentiable": False})
+
+
+def with_derivatives(solution: Solution, problem: Problem, x0: Any) -> Solution:
+    """x with the derivatives of the solution, whether converged or not, and `Solution.derivative_error`.
+
+    They are those at a point that two Newton steps on the face of x lead to, if its gap is smaller. The error of an
+    instance is infinite where the gap of that point does not prove that the solution is on this face (`Proved.face`),
+    or where no derivative exists, which is then zero.
+    """
+    exact = problem.to(dtype=torch.float64)
+    x, gap = _by_newton(exact, solution.x.detach().double(), solution.gap)
+    step, known = newton_step(exact, x)
+    found = proved(exact, x, gap)
+    size = torch.linalg.vector_norm(_point(exact, x), dim=1)
+    away = torch.linalg.vector_norm(found.distance, dim=1)
+    error = found.change + torch.where(away == 0, 0.0, away / size)
+    error = torch.where(found.face & known, error, torch.inf)
+    derived = _Carried.apply(solution.x.detach(), torch.where(known.unsqueeze(1), step, 0.0))
+    others = [*_data(problem), *([x0] if isinstance(x0, Tensor) else [])]
+    return replace(solution, x=_joined(derived, others), derivative_error=error)
+
+
+def _point(problem: Problem, x: Vectors) -> Vectors:
+    """x + t, without its graph."""
+    return problem.centred(x).detach()
+
+
+@torch.no_grad()
+def _by_newton(problem: Problem, x: Vectors, gap: Scalars) -> tuple[Vectors, Scalars]:
+    """x, or, where the gap is smaller, the points of two Newton steps on its face; and the gap there."""
+    for _ in range(NEWTON):
+        step, known = newton_step(problem, x)
+        shift = 0.0 if problem.shift is None else problem.shift
+        point = torch.where(known.unsqueeze(1), x + (step + shift), x)
+        seen = problem.certificate(point).gap
+        same = ((problem.centred(point) == 0) == (problem.centred(x) == 0)).all(1)
+        better = same & (seen < gap)
+        x, gap = torch.where(better.unsqueeze(1), point, x), torch.where(better, seen, gap)
+    return x, gap
 
 
 def newton_step(problem: Problem, x: Vectors) -> tuple[Vectors, Tensor]:
     """(B, n) a step d from x, whose derivatives are those of the solution, and (B,) where it exists; all in float64.
 
-    With S the coordinates at which r is smooth, y = x + t and G the Hessian of f,
+    With S the coordinates at which r is smooth, y = x + t and H the Hessian of f + r on S,
 
-        G_SS d_S = -(grad f(y) + grad r(y))_S,   d = -t + (a constant) elsewhere:
+        H_SS d_S = -(grad f(y) + grad r(y))_S,   d = (the bound at which y is) - t + (a constant) elsewhere:
 
-    at the solution d_S is zero for all data, so that its derivatives with x and G held fixed are those of the solution.
-    It does not exist where A_S has no full rank, because the solution is then not unique or not smooth.
+    at the solution d_S is zero for all data, so that its derivatives with x and H held fixed are those of the solution.
+    It does not exist where H_SS has no full rank, because the solution is then not unique or not smooth.
     """
     f, shift = problem.f, problem.shift
     assert isinstance(f, LinearModel)
-    y = problem.centred(x).detach()
+    held = problem.centred(x).detach()
+    y = _at_its_bounds(problem, held)
     low, high = problem.r.subdiff(y)
     inside = (low == high).detach()
+    curvature = problem.r.curvature(held).detach()
     count = inside.sum(1)
-    exists = count <= f.m
+    exists = (count <= f.m) | ((curvature > 0) | ~inside).all(1)
     widest = max(1, int(torch.where(exists, count, 0).max()))
     chosen = (~inside).long().sort(dim=1, stable=True).indices[:, :widest]
     on = inside.gather(1, chosen) & exists.unsqueeze(1)
-    slope = (f.grad(y) + low).gather(1, chosen)
-    factor, failed = _factors(f, y, chosen, on)
+    slope = (f.grad(y) + torch.where(inside, low, 0.0)).gather(1, chosen)
+    factor, failed = _factors(f, held, curvature, chosen, on)
     step = torch.cholesky_solve(torch.where(on, -slope, 0.0).unsqueeze(2), factor).squeeze(2)
-    move = torch.zeros_like(y).scatter(1, chosen, step)
+    move = (y - held).scatter(1, chosen, torch.where(on, step, (y - held).gather(1, chosen)))
     return move if shift is None else move - shift, exists & ~failed
 
 
-@torch.no_grad()
-def _factors(f: LinearModel, y: Vectors, chosen: Tensor, on: Tensor) -> tuple[Tensor, Tensor]:
-    """Cholesky factors (B, k, k) of G_SS, S being those of the coordinates `chosen` (B, k) that are `on`; which failed.
+def _at_its_bounds(problem: Problem, y: Vectors) -> Vectors:
+    """y as a function of the bounds that it is at."""
+    parts = parts_of(problem)
+    for name in ("low", "high"):
+        bound = parts[name]
+        if bound is not None and bound.requires_grad:
+            y = torch.where(y.detach() == bound.detach(), bound.expand_as(y), y)
+    return y
 
-    Rows and columns outside S, and of what failed, are those of the identity.
+
+@torch.no_grad()
+def _factors(f: LinearModel, y: Vectors, curvature: Vectors, chosen: Tensor, on: Tensor) -> tuple[Tensor, Tensor]:
+    """Cholesky factors (B, k, k) of H_SS, S being those of the coordinates `chosen` (B, k) that are `on`; which failed.
+
+    H is the Hessian of f plus the diagonal `curvature`. Rows and columns outside S, and of what failed, are those of
+    the identity.
     """
     width = chosen.shape[1]
     identity = torch.eye(width, dtype=y.dtype, device=y.device)
@@ -98,7 +166,8 @@ def _factors(f: LinearModel, y: Vectors, chosen: Tensor, on: Tensor) -> tuple[Te
         index, mask = chosen[part], on[part]
         alone = f.select(part)
         root = alone.hessian_root(y[part], alone.map.columns(index)) * mask.unsqueeze(1)
-        gram = torch.where(mask.unsqueeze(1) & mask.unsqueeze(2), root.mT @ root, identity)
+        hessian = root.mT @ root + torch.diag_embed(curvature[part].gather(1, index))
+        gram = torch.where(mask.unsqueeze(1) & mask.unsqueeze(2), hessian, identity)
         factor, info = torch.linalg.cholesky_ex(gram)
         pivots = factor.diagonal(dim1=1, dim2=2).square()
         failed = (info != 0) | ~(pivots > FULL_RANK * gram.diagonal(dim1=1, dim2=2)).all(1)

@@ -12,9 +12,10 @@ from sureprox.base.types import Scalars
 from sureprox.problems import Problem, checks
 from sureprox.problems.forms import Shape, along, form_of, largest_scale, scaled, shape_of, spread_over
 from sureprox.solve.at_once import solved_at_once
+from sureprox.solve.options import require_problem
 from sureprox.solve.plan import at_once
 from sureprox.solve.solution import Solution
-from sureprox.solve.solve import require_problem, solve
+from sureprox.solve.solve import solve
 
 FIRST = 8  # sizes of the penalty that are solved from zero; each round after it solves as many as are known by then
 

@@ -11,7 +11,8 @@ from sureprox.optimizers import FISTA
 from sureprox.problems import Problem
 from sureprox.problems.smooth import LinearModel
 from sureprox.problems.trial import require_shapes
-from sureprox.solve.solve import check_options, require_problem, solve
+from sureprox.solve.options import check_options, require_problem
+from sureprox.solve.solve import solve
 from sureprox.solve.stopping import StoppingRule
 
 LENGTHS = 8  # how many powers of 1/2, and how many sign changes, a Newton step is cut at

@@ -52,13 +52,18 @@ class Solution:
 
     What is not converged is the lowest point seen, whoever found it; its gap is the smallest that was proved for it.
 
+    `derivative_error` (B,), after `solve(differentiable="implicit")`: an estimate, from the gap, of the relative error
+    of the derivatives of x; infinite where it is not certified at which kinks and bounds the solution is.
+
+    `rigorous`: `gap` is the bound of `solve(rigorous=True)`, with its own rounding.
+
     `engine`: what took the steps, or found the points without any, "plain", "kernels" or "compiled". `guarantee`: what
     stood beside the optimizer, "tracks", "audit", "cheap" or "none".
 
     `grid`: (B,), or (R, K) for R responses and K values of lam; `unflatten` gives what is (B, ...) these axes.
 
-    `screening`: what `inactive` and `support_certified` are computed from, when one of them is first read. It holds the
-    problem until then; without it nothing is proved.
+    `screening`: what `inactive`, `active` and `support_certified` are computed from, when one of them is first read. It
+    holds the problem until then; without it nothing is proved.
     """
 
     x: Tensor
@@ -78,6 +83,8 @@ class Solution:
     engine: str = "plain"
     guarantee: str = "none"
     grid: tuple[int, ...] = ()
+    derivative_error: Tensor | None = None
+    rigorous: bool = False
     screening: Screening | None = field(default=None, repr=False, compare=False)
 
     def __repr__(self) -> str:
@@ -100,11 +107,20 @@ class Solution:
         return torch.zeros_like(self.x, dtype=torch.bool) if self.screening is None else self.screening.proved.inactive
 
     @property
+    def active(self) -> Tensor:
+        """(B, n) bool: the coordinate is proved not to be zero at every solution, by `gap`.
+
+        0 is out of its bounds, or it is farther from zero than l2, or the curvature of f on the coordinates that are
+        not proved to be at rest, allows for. See `inactive`.
+        """
+        return torch.zeros_like(self.x, dtype=torch.bool) if self.screening is None else self.screening.proved.active
+
+    @property
     def support_certified(self) -> Tensor:
         """(B,) bool: it is proved that every solution is zero exactly where x is (x + t, if shifted by t).
 
-        Each zero of x is then `inactive`, and each other coordinate is too far from zero for the gap: by its bounds, by
-        l2, or by the curvature of f on these coordinates, which holds only where their columns of A are independent.
+        Each zero of x is then `inactive`, and each other coordinate `active`; the curvature of f tells that only where
+        the columns of A on the support are independent.
         """
         return torch.zeros_like(self.gap, dtype=torch.bool) if self.screening is None else self.screening.proved.support
 

@@ -7,7 +7,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from sureprox.base.defaults import ENOUGH, MAX_ITER, TOL
@@ -21,12 +20,22 @@ from sureprox.optimizers.weights import locate, stamp
 from sureprox.problems import Problem
 from sureprox.problems.checks import trusted
 from sureprox.problems.forms import Loss, Shape, form_of
+from sureprox.problems.rigorous import require_rigorous
 from sureprox.problems.trial import require_shapes
 from sureprox.solve.at_once import solved_at_once
-from sureprox.solve.implicit import differentiated
+from sureprox.solve.implicit import differentiated, require_derivatives, solved_without_graph, with_derivatives
 from sureprox.solve.loop import Run
+from sureprox.solve.options import (
+    IMPLICIT,
+    check_calls,
+    check_differentiable,
+    check_options,
+    check_switches,
+    require_problem,
+)
 from sureprox.solve.plan import at_once, check_certify, plan
-from sureprox.solve.solution import RECORDS, Progress, Solution, Status
+from sureprox.solve.rigorous import STRICTER, with_rigorous_gap
+from sureprox.solve.solution import Progress, Solution, Status
 from sureprox.solve.stopping import StoppingRule, judged_by_gap
 from sureprox.support.newton import Polish, can_polish
 from sureprox.support.path import followed_path, has_short_path
@@ -34,7 +43,6 @@ from sureprox.support.screening import Screening
 
 __all__ = ["Progress", "Solution", "Status", "default_optimizer", "iterate", "prepare", "solve"]
 
-LARGEST = 2**63 - 1  # iterations that can be counted
 CLASSICAL: dict[str | None, Optimizer[Any]] = {"fista-restart": FISTA(restart=True), "fista": FISTA(), "ista": ISTA()}
 SURE = "sure"
 LOADED = 64  # optimizers by name or path that are kept in memory
@@ -126,11 +134,12 @@ def solve(
     step_size: Any = None,
     check_every: int = 10,
     callback: Callable[[Progress], None] | None = None,
-    differentiable: bool | None = None,
+    differentiable: bool | str | None = None,
     floor: float | None = None,
     engine: str = "auto",
     compile: bool | None = None,
     polish: bool | None = None,
+    rigorous: bool = False,
 ) -> Solution:
     """Run `optimizer`, or the pretrained one of that name, until each certificate is below `tol` (`StoppingRule`).
 
@@ -158,11 +167,15 @@ def solve(
     against F* however small it is, down to the part `tol`.
 
     `differentiable`: let gradients flow to x. By default they do if the data or x0 require them. Where an instance of
-    least squares or logistic regression with an L1 penalty, weighted or not, or with none has converged, they are those
-    of its solution, by the implicit function theorem (`sureprox.solve.implicit`), and none reaches x0; elsewhere those
-    of the iterations of the track that found x, with 1/L a constant. With True and data that require none they reach
-    the optimizer's weights through the iterations (a thousand of these do not fit in memory; training uses `iterate`),
-    but not weights that `solve` has loaded itself by name.
+    a loss of this package with a dense A and a separable penalty has converged, they are those of its solution, by the
+    implicit function theorem (`sureprox.solve.implicit`), and none reaches x0; elsewhere those of the iterations of
+    the track that found x, with 1/L a constant. With True and data that require none they reach the optimizer's
+    weights through the iterations (a thousand of these do not fit in memory; training uses `iterate`), but not weights
+    that `solve` has loaded itself by name. "implicit": nothing of the iterations is kept, so that memory does not
+    depend on their number, and x has the derivatives of the solution with respect to all numbers of the loss and the
+    penalty, for every loss of this package with a dense A and every separable penalty. `Solution.derivative_error`
+    estimates how good they are, from the gap; it is infinite, and one warning is issued, where the kinks and bounds
+    that the solution is at are not certified.
 
     `engine`: what takes the steps and computes L, certificates and polished points. "auto": kernels where they exist
     for this form of problem; if they are not built yet they are built meanwhile, and this solve is plain. "kernels":
@@ -176,15 +189,29 @@ def solve(
     was seen. So iterations are saved, most of all those that float32 would have to be left for. With `certify=False`
     this has to be asked for (True); with `record` and with gradients nothing is polished. Pass False to count the
     iterations that the optimizer itself needs.
+
+    `rigorous`: `Solution.gap` bounds F(x) - F* also with the rounding errors of its own evaluation, for the numbers in
+    memory (`sureprox.problems.rigorous`), and "converged" is judged by it. For least squares and logistic losses with
+    a separable penalty, and a dense or sparse A.
     """
+    arguments = dict(locals())
     require_problem(problem)
     check_options(optimizer, max_iter, tol, record, check_every, floor)
     check_calls(generator=generator, callback=callback)
-    check_switches(differentiable=differentiable, polish=polish, compile=compile)
+    check_differentiable(differentiable)
+    check_switches(polish=polish, compile=compile, rigorous=rigorous)
     check_certify(certify)
     if compile is not None:
         warnings.warn("compile is now engine: pass engine='compiled'", DeprecationWarning, stacklevel=2)
         engine = "compiled" if compile else engine
+    if differentiable == IMPLICIT:
+        require_derivatives(problem)
+        return with_derivatives(solved_without_graph(solve, arguments), problem, x0)
+    if rigorous:
+        require_rigorous(problem)
+        found = solve(**arguments | {"tol": STRICTER * tol, "rigorous": False})
+        return screened(problem, with_rigorous_gap(found, problem, x0, tol, floor))
+    assert not isinstance(differentiable, str)
     free = optimizer is None and certify and not record and max_iter >= ENOUGH
     free = free and all(given is None for given in (x0, step_size, generator))
     if free and polish is not False and not differentiable and not (torch.is_grad_enabled() and problem.requires_grad):
@@ -197,7 +224,7 @@ def solve(
             options |= {"callback": callback, "floor": floor, "engine": engine, "polish": polish}
             options |= {"differentiable": differentiable}
             begin = first.solution.x[first.left].to(problem.dtype)
-            return first.finished(solve(problem.select(first.left), None, begin, **options))
+            return screened(problem, first.finished(solve(problem.select(first.left), None, begin, **options)))
     optimizer = _chosen(problem, optimizer)
     given, start = x0 is not None, problem.start(x0)
     require_shapes(problem, start)
@@ -232,61 +259,10 @@ def solve(
             more.finish(generator, more.step_size, every, callback)
         solution = solution.finished_by(more.solution(finer.engine, finer.guarantee), run.stalled)
     by_data = differentiable and (problem.requires_grad or start.requires_grad)
-    solution = replace(solution, screening=Screening(problem, solution.x, solution.gap), grid=problem.grid)
+    solution = screened(problem, replace(solution, grid=problem.grid))
     return differentiated(solution, rule, start) if by_data else solution
 
 
-def check_options(
-    optimizer: Any,
-    max_iter: int = MAX_ITER,
-    tol: float = 1.0,
-    record: tuple[str, ...] = (),
-    check_every: int = 10,
-    floor: float | None = None,
-    *,
-    called: str = "max_iter",
-) -> None:
-    """Refuse what `solve` cannot use, whatever the problem; `called`: the caller's name for `max_iter`."""
-    if not isinstance(optimizer, Optimizer | str | None):
-        raise InputError(
-            f"optimizer is a {type(optimizer).__name__}; pass one of sureprox.optimizers, e.g. FISTA(), "
-            "or a pretrained name"
-        )
-    if isinstance(max_iter, bool) or not isinstance(max_iter, int | np.integer) or max_iter < 0:
-        raise InputError(f"{called} is {max_iter!r}; it must be a whole number >= 0")
-    if max_iter > LARGEST:
-        raise InputError(f"{called} is {max_iter}; it must be at most {LARGEST}, the largest number of 64 bits")
-    if not _is_number(tol) or not 0 < tol < float("inf"):
-        raise InputError(f"tol is {tol!r}; it must be a number > 0")
-    if floor is not None and (not _is_number(floor) or not 0 <= floor < float("inf")):
-        raise InputError(f"floor is {floor!r}; it must be a number >= 0, or None")
-    if isinstance(check_every, bool) or not isinstance(check_every, int | np.integer) or check_every < 1:
-        raise InputError(f"check_every is {check_every!r}; it must be a whole number >= 1")
-    if not isinstance(record, tuple | list):
-        raise InputError(f"record is {record!r}; pass a tuple of names, for example ('objective',)")
-    for name in record:
-        if name not in RECORDS:
-            raise InputError(f"record has {name!r}; what can be recorded is {', '.join(RECORDS)}")
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float | np.floating) and not isinstance(value, bool)
-
-
-def require_problem(problem: Any) -> None:
-    if not isinstance(problem, Problem):
-        raise InputError(f"problem is a {type(problem).__name__}; make one with sureprox.lasso, logistic or Problem")
-
-
-def check_calls(generator: Any = None, **functions: Any) -> None:
-    if not isinstance(generator, torch.Generator | None):
-        raise InputError(f"generator is a {type(generator).__name__}; pass a torch.Generator, or None")
-    for name, function in functions.items():
-        if function is not None and not callable(function):
-            raise InputError(f"{name} is a {type(function).__name__}; pass a function of one argument, or None")
-
-
-def check_switches(**switches: Any) -> None:
-    for name, value in switches.items():
-        if not isinstance(value, bool | None):
-            raise InputError(f"{name} is {value!r}; pass True, False or None")
+def screened(problem: Problem, solution: Solution) -> Solution:
+    """`solution` with what proves its supports."""
+    return replace(solution, screening=Screening(problem, solution.x, solution.gap))

@@ -16,14 +16,21 @@ and with w_i the weight of row i, g = A' diag(w) u up to signs, Cauchy's inequal
 
 (1) is a sphere around the slopes at x itself: no feasible dual point is needed, and any proof of G will do.
 
+`rest`: x*_j = x_j, because (1) leaves -g*_j strictly inside the subdifferential of r_j at x_j: at a kink or a bound.
 `inactive`: the penalty says which x*_j must be 0 for all g* that (1) allows. With l1, |g_j| + (1) < l1_j; with a bound
 at 0 one side of that; with groups |S(|g_g| + (1), l1)| < lam w_g.
 
-`support_certified`: every coordinate of x that is zero is inactive, no other is, and of each of these, S, one of
+Let S be the coordinates that are not at `rest`: outside of S, x - x* is zero, so that H_SS will do in (2), and
 
-    0 is out of its bounds;   |x_j| > sqrt(2 G / l2_j);   |x_j| > sqrt(2 G (H_SS^-1)_jj)
+    |x_j - x*_j| <= `distance`_j, the smaller one of sqrt(2 G / l2_j) and sqrt(2 G (H_SS^-1)_jj), j in S.     (3)
 
-holds. By (2), since x - x* is zero outside S, then x*_j is not zero: all solutions have the support of x.
+`active`: x*_j is not 0, since 0 is out of its bounds, or |x_j| is more than (3).
+`support`: every coordinate of x that is zero is inactive, and every other one active: all solutions have its support.
+`face`: every coordinate is at rest, or farther than (3) from all kinks and bounds of r_j: x is on the piece of r on
+which the solution is. H_SS is then positive definite, and the solution unique.
+`change`: with most_i in place of least_i H_SS grows to M, and the Hessian of F on S lies between both, at x, at x* and
+between. It is tr(H_SS^-1 (M - H_SS)), no less than the relative difference of any two of them in the norm of H_SS, plus
+sqrt(2 G) relative to the length of u in the metric of (1), which is how far the slopes are from those at x*.
 
 Zero means that x + t is zero where the problem is shifted by t. All is computed in float64, for the numbers that the
 problem holds. Rounding is counted to first order: (m + n) roundings in every product, relative to the norms of its
@@ -42,7 +49,6 @@ from sureprox.base.types import Rows, Scalars, Vectors
 from sureprox.problems import Problem
 from sureprox.problems.forms import can_screen
 from sureprox.problems.free import Loss
-from sureprox.problems.penalty import Penalty
 
 CHUNK = 2**22  # entries of A, or of gathered columns, held at a time
 LARGEST = 2**24  # entries of A_S and H_SS that are worth it
@@ -54,7 +60,11 @@ class Proved(NamedTuple):
     """See above."""
 
     inactive: Tensor  # (B, n) bool
+    active: Tensor  # (B, n) bool
     support: Tensor  # (B,) bool
+    face: Tensor  # (B,) bool
+    distance: Tensor  # (B, n), infinite where nothing is known, as is
+    change: Tensor  # (B,)
 
 
 @dataclass(frozen=True)
@@ -65,7 +75,9 @@ class Around:
     g: Vectors
     reach: Vectors  # (1), and what rounding may have changed of g
     gap: Scalars  # G, and what rounding may have taken from it
+    slope: Scalars  # the length of u in the metric of (1)
     bends: Rows  # w least
+    spread: Rows  # w (most - least)
     eps: float  # (m + n) units of rounding
 
 
@@ -103,9 +115,10 @@ def _versions(problem: Problem) -> tuple[int, ...]:
 def proved(problem: Problem, x: Vectors, gap: Scalars) -> Proved:
     """What F(x) - F* <= gap (B,) proves; nothing for an f or r that is not of this package, and without a gap."""
     batch = problem.batch
-    nothing = Proved(torch.zeros_like(x, dtype=torch.bool), torch.zeros_like(gap, dtype=torch.bool))
     if not can_screen(problem) or not bool(torch.isfinite(gap).any()):
-        return nothing
+        no = torch.zeros_like(x, dtype=torch.bool)
+        unknown = torch.full_like(x, torch.inf, dtype=torch.float64)
+        return Proved(no, no, no[:, 0], no[:, 0], unknown, unknown[:, 0])
     f = problem.f
     assert isinstance(f, Loss)
     shared = f.map.shared
@@ -122,14 +135,12 @@ def proved(problem: Problem, x: Vectors, gap: Scalars) -> Proved:
 def _proved(problem: Problem, x: Vectors, gap: Scalars) -> Proved:
     r, around = problem.r, _around(problem, x, gap)
     inactive = r.certain_zeros(around.g, around.reach)
+    rest = r.certain_rest(around.y, around.g, around.reach)
+    distance, change = _distance(problem, around, ~rest)
+    active = (around.y.abs() > distance) | r.excludes_zero(around.y)
     on = around.y != 0
-    away = _away(r, around)
-    fits = (inactive != on).all(1)
-    support = fits & (away | ~on).all(1)
-    worth = fits & ~support
-    for index, width in _parts(worth, on.sum(1), problem) if problem.selectable else []:
-        away[index] |= _beyond(problem.select(index), around, index, width)
-    return Proved(inactive, fits & (away | ~on).all(1))
+    support = ((inactive != on) & (active | ~on)).all(1)
+    return Proved(inactive, active, support, (rest | (r.room(around.y) > distance)).all(1), distance, change)
 
 
 def _around(problem: Problem, x: Vectors, gap: Scalars) -> Around:
@@ -153,13 +164,25 @@ def _around(problem: Problem, x: Vectors, gap: Scalars) -> Around:
     gap = ((2 * gap).sqrt() + 2 * astray).square() / 2 + eps * (F + slope * length)
     gap = torch.where(gap <= most_gap, gap, torch.inf)
     reach = (1 + eps) * ((2 * gap).sqrt() + astray + eps * slope).unsqueeze(1) * norms
-    return Around(y, g, reach, gap, torch.where(counted, weights * least, 0.0), eps)
+    bends, spread = (torch.where(counted, weights * of, 0.0) for of in (least, most - least))
+    return Around(y, g, reach, gap, slope, bends, spread, eps)
 
 
-def _away(r: Penalty, around: Around) -> Tensor:
-    """(B, n) bool: x*_j is not 0, by its bounds or by l2."""
-    bent = around.y.square() * r.curvature(around.y) > 2 * (1 + around.eps) * around.gap.unsqueeze(1)
-    return bent | r.excludes_zero(around.y)
+def _distance(problem: Problem, around: Around, S: Tensor) -> tuple[Vectors, Scalars]:
+    """(3), S (B, n) bool; 0 outside of S; and `change`."""
+    l2 = problem.r.curvature(around.y)
+    bent = torch.where(l2 > 0, (2 * (1 + around.eps) * around.gap.unsqueeze(1) / l2).sqrt(), torch.inf)
+    distance = torch.where(S, bent, 0.0)
+    sizes = S.sum(1)
+    change = torch.where(sizes == 0, 0.0, torch.inf).to(distance)
+    if not problem.selectable:
+        return distance, change
+    assert isinstance(problem.f, Loss)
+    regular = torch.isfinite(around.gap) & ((sizes <= problem.f.m) | (~S | (l2 > 0)).all(1))
+    for index, width in _parts(regular & (sizes > 0), sizes, problem):
+        near, change[index] = _near(problem.select(index), around, index, S[index], width)
+        distance[index] = torch.minimum(distance[index], near)
+    return distance, change
 
 
 def _parts(worth: Tensor, sizes: Tensor, problem: Problem) -> list[tuple[Tensor, int]]:
@@ -177,17 +200,20 @@ def _parts(worth: Tensor, sizes: Tensor, problem: Problem) -> list[tuple[Tensor,
     return parts
 
 
-def _beyond(problem: Problem, around: Around, index: Tensor, width: int) -> Tensor:
-    """(R, n) bool, for the instances `index`, which `problem` holds: |y_j| > sqrt(2 G (H_SS^-1)_jj), j in S.
+def _near(problem: Problem, around: Around, index: Tensor, S: Tensor, width: int) -> tuple[Vectors, Scalars]:
+    """(R, n) sqrt(2 G (H_SS^-1)_jj), j in S, of the instances `index`, which `problem` holds; 0 outside of S (R, n).
+
+    And `change` (R,).
 
     Of H_SS with unit diagonal, less twice what rounding may have added to it and its Cholesky factors, so that these
-    are below the true ones.
+    are below the true ones. Infinite where that is not positive definite.
     """
     f, y = problem.f, around.y[index]
     assert isinstance(f, Loss)
-    on, order = (y != 0).sort(dim=1, descending=True, stable=True)
+    on, order = S.sort(dim=1, descending=True, stable=True)
     on, order = on[:, :width], order[:, :width]
-    columns = f.map.columns(order) * around.bends[index].sqrt().unsqueeze(2) * on.unsqueeze(1)
+    chosen = f.map.columns(order) * on.unsqueeze(1)
+    columns = chosen * around.bends[index].sqrt().unsqueeze(2)
     l2 = problem.r.curvature(y).gather(1, order)
     H = columns.mT @ columns + torch.diag_embed(torch.where(on, l2, 1.0))
     unit = H.diagonal(dim1=1, dim2=2).sqrt()
@@ -196,6 +222,11 @@ def _beyond(problem: Problem, around: Around, index: Tensor, width: int) -> Tens
     identity = torch.eye(width, dtype=y.dtype, device=y.device)
     factor, failed = torch.linalg.cholesky_ex(scaled - lost * identity)
     inverse = torch.linalg.solve_triangular(factor, identity.expand_as(factor), upper=False)
-    distance = (2 * around.gap[index]).sqrt().unsqueeze(1) * inverse.square().sum(1).sqrt() / unit
-    far = (y.gather(1, order).abs() > INVERSE * distance) & (failed == 0).unsqueeze(1) & on
-    return torch.zeros_like(y, dtype=torch.bool).scatter(1, order, far)
+    reach = (2 * around.gap[index]).sqrt()
+    distance = reach.unsqueeze(1) * inverse.square().sum(1).sqrt() / unit
+    known = (failed == 0).unsqueeze(1) & (distance >= 0)
+    near = torch.where(on, torch.where(known, INVERSE * distance, torch.inf), 0.0)
+    leverage = ((chosen / unit.unsqueeze(1)) @ inverse.mT).square().sum(2)
+    change = (around.spread[index] * leverage).sum(1) + reach / around.slope[index]
+    change = torch.where((failed == 0) & (change >= 0), change, torch.inf)
+    return torch.zeros_like(y).scatter(1, order, near), change

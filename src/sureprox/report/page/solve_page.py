@@ -18,8 +18,8 @@ class Told:
     """What the page shows.
 
     summary: names and what is said of them. problems: for each a label, status, iterations, objective, gap,
-    relative_gap (None where unknown), nonzeros, proved (how many zeros are proved), certified (whether the support is)
-    and track. coefficients: by name, a number for each problem.
+    relative_gap (None where unknown), nonzeros, proved (how many zeros are proved), proved_nonzero, certified (whether
+    the support is) and track. coefficients: by name, a number for each problem.
     """
 
     source: str
@@ -54,7 +54,7 @@ def _summary(told: Told) -> Section:
 
 def _problems(told: Told) -> Section:
     heads = ["problem", "status", "iterations", "objective", "gap at most", "relative gap", "nonzeros"]
-    heads += ["zeros proved", "support", "found by"]
+    heads += ["zeros proved", "nonzeros proved", "support", "found by"]
     rows = [
         [
             one["label"],
@@ -65,6 +65,7 @@ def _problems(told: Told) -> Section:
             number(one["relative_gap"], ".1e"),
             number(one["nonzeros"], ",d"),
             number(one["proved"], ",d"),
+            number(one["proved_nonzero"], ",d"),
             Cell("proved" if one["certified"] else "not proved"),
             one["track"],
         ]
