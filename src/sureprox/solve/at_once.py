@@ -63,7 +63,7 @@ def solved_at_once(
 ) -> AtOnce:
     """What `operations.solved` finds from `start`, by default zero, where its certificate is what the rule asks for.
 
-    The others have it too, unless zero is better.
+    Where it is not, what a second attempt finds (`_more_slowly`). The others have it too, unless zero is better.
     """
     assert operations.solved is not None
     with one_thread():
