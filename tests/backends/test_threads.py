@@ -7,6 +7,7 @@ import sys
 import threading
 
 import pytest
+import scipy.sparse
 import torch
 
 import sureprox as sp
@@ -142,6 +143,16 @@ def test_other_solves_keep_all_threads(two_threads, small, generator, case):
     problem = LassoFamily(m=100, n=200).sample(32, generator) if case == "large" else small
     with few(problem, Own() if case == "own optimizer" else FISTA()):
         assert torch.get_num_threads() == 2
+
+
+@pytest.mark.parametrize(("density", "expected"), [(0.02, 1), (0.4, 2)])
+def test_a_sparse_matrix_is_as_small_as_its_entries(two_threads, density, expected):
+    A = scipy.sparse.random(1000, 500, density, random_state=0)
+    seen = []
+    problem = sp.lasso(A, torch.ones(1000, dtype=torch.float64), 0.1)
+    sp.solve(problem, FISTA(), max_iter=20, callback=lambda _: seen.append(torch.get_num_threads()))
+    assert set(seen) == {expected}
+    assert torch.get_num_threads() == 2
 
 
 @pytest.mark.parametrize(("batch", "shift", "expected"), [(4, None, 1), (4, 0.1, 2), (1, None, 2)])

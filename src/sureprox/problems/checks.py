@@ -1,6 +1,7 @@
 """What every problem checks about the tensors it is given; each failure is one line that says what to do."""
 
 from numbers import Real
+from operator import index as operator_index
 from typing import Any
 
 import numpy as np
@@ -170,6 +171,10 @@ def matrix(A: Any) -> Tensor | Operator:
         return A
     if is_sparse(A):
         return Sparse(A)
+    if hasattr(A, "matvec") and hasattr(A, "rmatvec"):
+        raise InputError(
+            f"A is a {type(A).__name__}; pass sureprox.operators.Function(apply, adjoint, shape), made of its products"
+        )
     tensor = as_tensor("A", A)
     if tensor.ndim not in (2, 3):
         raise InputError(
@@ -248,11 +253,15 @@ def classes(y: Any, count: int | None, A: Tensor | Operator) -> tuple[Tensor, in
         raise InputError(f"y holds {highest}; number the classes 0, 1, ..., k - 1, or pass classes")
     if count is None:
         count = max(highest + 1, 2)
-    if not isinstance(count, int) or isinstance(count, bool) or count < 2:
+    try:  # also a whole number of numpy or torch, as from y.max() + 1
+        whole = 0 if isinstance(count, bool) else operator_index(count)
+    except TypeError:
+        whole = 0
+    if whole < 2:
         raise InputError(f"classes is {count!r}; pass a whole number >= 2, or leave it out")
-    if highest >= count:
-        raise InputError(f"y holds {highest}; labels of {count} classes must be 0, 1, ..., {count - 1}")
-    return tensor, count
+    if highest >= whole:
+        raise InputError(f"y holds {highest}; labels of {whole} classes must be at most {whole - 1}")
+    return tensor, whole
 
 
 def _whole_numbers(y: Any, A: Tensor | Operator) -> Tensor:

@@ -12,7 +12,7 @@ from sureprox.base.errors import InputError
 from sureprox.base.types import Scalars, Vectors
 from sureprox.problems.blocks import BLOCKS, GroupBall, Groups, SparseGroup
 from sureprox.problems.losses import Huber, LeastSquares, Logistic, Poisson, Quantile, Softmax, SquaredHinge
-from sureprox.problems.operators import Operator
+from sureprox.problems.operators import Operator, Sparse
 from sureprox.problems.problem import Problem
 from sureprox.problems.separable import L1, Separable, column, is_separable
 from sureprox.problems.smooth import LinearModel
@@ -101,6 +101,13 @@ def loss_of(problem: Problem) -> Loss:
 def has_dense(problem: Problem) -> bool:
     """Whether no operator takes the place of A."""
     return not isinstance(getattr(problem.f, "A", None), Operator)
+
+
+def sparse_entries(problem: Problem) -> int | None:
+    """How many numbers a sparse A of a loss of this package holds; None where A is something else."""
+    f = problem.f
+    known = type(f) in SCREENED and isinstance(f, LinearModel) and f.copies == 1 and type(f.A) is Sparse
+    return len(f.A.values) if known else None  # type: ignore[attr-defined]
 
 
 def can_screen(problem: Problem) -> bool:

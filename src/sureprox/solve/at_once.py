@@ -12,9 +12,16 @@ from sureprox.base.types import Vectors
 from sureprox.guarantee import Track
 from sureprox.kernels.runtime.threads import one_thread
 from sureprox.problems import Problem
+from sureprox.problems.forms import pieces_of, scaled
 from sureprox.solve.solution import Solution, Status, named
 from sureprox.solve.stopping import Measurement, StoppingRule
+from sureprox.support import working_set
 from sureprox.support.screening import Screening
+
+LINKS = 16  # sizes of the penalty, from that at which zero is a solution down to the one wanted
+SURE = 1e-3  # a gap: one that is not reached in a link will not be at the end
+SHARPER = 1e-6  # of the tolerance, at the end
+MOST = 1e8  # times the penalty: the first link
 
 
 @dataclass(frozen=True)
@@ -56,13 +63,16 @@ def solved_at_once(
 ) -> AtOnce:
     """What `operations.solved` finds from `start`, by default zero, where its certificate is what the rule asks for.
 
-    The others have it too, unless zero is better.
+    Where it is not, what a second attempt finds (`_more_slowly`). The others have it too, unless zero is better.
     """
     assert operations.solved is not None
     with one_thread():
         rule = StoppingRule(problem, None, tol, floor, operations)
         x = operations.solved(problem, tol, tol if floor is None else floor, start, chain)
         seen = rule.measure(x)
+        if not bool(seen.converged.all()):
+            x = _more_slowly(problem, operations, tol, x, ~seen.converged, rule)
+            seen = rule.measure(x)
         if not bool(seen.converged.all()):
             x, seen = _unless_zero_is_better(x, seen, rule)
     coarse = x.to(problem.dtype)
@@ -89,6 +99,35 @@ def solved_at_once(
     )
     left = (~seen.converged).nonzero()[:, 0]
     return AtOnce(replace(solution, screening=Screening(problem, solution.x, solution.gap)), seen, left)
+
+
+def _more_slowly(
+    problem: Problem, operations: Operations, tol: float, x: Vectors, wanted: Tensor, rule: StoppingRule
+) -> Vectors:
+    """x with a second attempt at the instances `wanted` (B,), where there is hope.
+
+    Working sets change little between a penalty and one a few times smaller: so f + t r is solved for falling t, each
+    from the solution before. Where coordinates are loose (`StoppingRule`) the gap may ask for smaller residuals than
+    the tolerance does.
+    """
+    assert operations.solved is not None
+    l1 = pieces_of(problem.to(dtype=torch.float64)).l1.expand(problem.batch, problem.n)
+    steps = torch.where(l1 > 0, rule.problem.grad(torch.zeros_like(l1)).abs() / l1, 0.0).amax(1).clamp(1, MOST)
+    fits = 2 * (x != 0).sum(1) <= working_set.MOST  # else it is for lack of room
+    index = (wanted & fits & (steps > 1)).nonzero()[:, 0]
+    point = torch.zeros_like(x[index])
+    for k in range(LINKS - 1, 0, -1):
+        if not len(index):
+            break
+        part = scaled(problem.select(index), steps[index] ** (k / LINKS))
+        point = operations.solved(part, tol, tol, point, 1)
+        going = StoppingRule(part, None, max(tol, SURE), None, operations).measure(point).converged
+        index, point = index[going], point[going]
+    x = x.index_copy(0, index, point)
+    again = (wanted & ~rule.by_gap).index_fill(0, index, True).nonzero()[:, 0]
+    if not len(again):
+        return x
+    return x.index_copy(0, again, operations.solved(problem.select(again), SHARPER * tol, SHARPER * tol, x[again], 1))
 
 
 def _unless_zero_is_better(x: Vectors, seen: Measurement, rule: StoppingRule) -> tuple[Vectors, Measurement]:

@@ -19,7 +19,7 @@ from sureprox.optimizers.base import S, State
 from sureprox.optimizers.weights import locate, stamp
 from sureprox.problems import Problem
 from sureprox.problems.checks import trusted
-from sureprox.problems.forms import Loss, Shape, form_of
+from sureprox.problems.forms import Loss, Shape, form_of, sparse_entries
 from sureprox.problems.rigorous import require_rigorous
 from sureprox.problems.trial import require_shapes
 from sureprox.solve.at_once import solved_at_once
@@ -231,8 +231,8 @@ def solve(
     if differentiable is None:
         differentiable = torch.is_grad_enabled() and (problem.requires_grad or start.requires_grad)
     chosen = plan(problem, optimizer, certify, engine, differentiable)
-    every = 1 if record else check_every
-    threads = few_threads(chosen.form, problem.batch, chosen.operations, optimizer)
+    every, entries = 1 if record else check_every, sparse_entries(problem)
+    threads = few_threads(chosen.form, problem.batch, chosen.operations, optimizer, entries)
     with torch.set_grad_enabled(differentiable), threads, chosen.stepping() as stepping:
         state, by_gap = None, judged_by_gap(problem)
         if problem.device.type == "cuda" and max_iter:  # first what takes long: all that follows need not wait for it
@@ -253,7 +253,7 @@ def solve(
     solution = run.solution(chosen.engine, chosen.guarantee)
     if bool(run.stalled.any()):
         finer = plan(rule.problem, optimizer, certify, engine, differentiable)
-        threads = few_threads(finer.form, rule.problem.batch, finer.operations, optimizer)
+        threads = few_threads(finer.form, rule.problem.batch, finer.operations, optimizer, entries)
         with torch.set_grad_enabled(differentiable), threads, finer.stepping() as stepping:
             more = run.in_float64(stepping, finer.operations)
             more.finish(generator, more.step_size, every, callback)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from scipy.sparse.linalg import aslinearoperator
 
 import sureprox as sp
 from helpers import F64, labels, normal, refused
@@ -36,6 +37,8 @@ CASES = {
     "a negative class": (lambda: Softmax(A, -counts - 1), "y holds -", "0, 1, ..., k - 1"),
     "a number that is no class": (lambda: Softmax(A, counts + 1e12), "y holds 100000000000", "or pass classes"),
     "one class": (lambda: Softmax(A, counts, 1), "classes is 1", ">= 2"),
+    "half a number of classes": (lambda: Softmax(A, counts, 2.5), "classes is 2.5", ">= 2"),
+    "products alone": (lambda: Huber(aslinearoperator(A[0].numpy()), y), "operators.Function(apply, adjoint, shape)"),
     "offset of softmax": (lambda: Softmax(A, t, 2, offset=torch.ones(3, 8, dtype=F64)), "(3, 8)", "(3, 8, 2)"),
     "masked counts": (lambda: Poisson(A, np.ma.masked_equal(np.ones((3, 8)), 1)), "y has 24 masked entries"),
 }
@@ -68,6 +71,12 @@ def test_whole_numbers_are_taken_as_they_are_meant(kind):
         if isinstance(given, list):
             given = torch.tensor(given)
         torch.testing.assert_close(kind(A, given).value(x), f.value(x))
+
+
+def test_the_number_of_classes_may_be_of_numpy_or_torch():
+    """As y.max() + 1 is."""
+    for most in (counts.max().int() + 1, counts.int().numpy().max() + 1):
+        assert Softmax(A, counts, most).shape == Softmax(A, counts).shape
 
 
 def test_a_poisson_loss_with_identity_link_needs_bounds():
