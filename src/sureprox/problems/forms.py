@@ -12,7 +12,7 @@ from sureprox.base.errors import InputError
 from sureprox.base.types import Scalars, Vectors
 from sureprox.problems.blocks import BLOCKS, GroupBall, Groups
 from sureprox.problems.losses import Huber, LeastSquares, Logistic, Poisson, Quantile, Softmax, SquaredHinge
-from sureprox.problems.operators import Operator
+from sureprox.problems.operators import Operator, Sparse
 from sureprox.problems.problem import Problem
 from sureprox.problems.separable import L1, Separable, column, is_separable
 from sureprox.problems.smooth import LinearModel
@@ -58,7 +58,7 @@ class Form:
     Only exactly the classes of this package have a name here: a subclass may mean something else, and is OWN.
     """
 
-    loss: Loss
+    loss: Loss  # of a dense A, else OWN
     penalty: Shape
     shared: bool  # one A for all instances
     contiguous: bool  # A lies in one piece, on a GPU at a multiple of 16 bytes
@@ -69,6 +69,7 @@ class Form:
     dtype: torch.dtype
     device: torch.device
     differentiable: bool  # some of its tensors require a gradient
+    sparse_loss: Loss = Loss.OWN  # of a sparse A with numbers of 32 bits for its places
 
     @property
     def lasso(self) -> bool:
@@ -96,6 +97,15 @@ def loss_of(problem: Problem) -> Loss:
     if type(f) is Logistic and f.offset is not None:
         return Loss.POINTWISE
     return LOSSES.get(type(f), Loss.OWN)
+
+
+def sparse_loss_of(problem: Problem) -> Loss:
+    """The same with a sparse A."""
+    f = problem.f
+    if type(f) not in (LeastSquares, Logistic) or type(f.A) is not Sparse or f.A.starts.dtype != torch.int32:
+        return Loss.OWN
+    plain = f.root is None if isinstance(f, LeastSquares) else f.offset is None
+    return LOSSES[type(f)] if plain else Loss.OWN
 
 
 def has_dense(problem: Problem) -> bool:
@@ -142,6 +152,7 @@ def form_of(problem: Problem) -> Form:
         dtype=problem.dtype,
         device=problem.device,
         differentiable=problem.requires_grad,
+        sparse_loss=sparse_loss_of(problem) if plain else Loss.OWN,
     )
 
 
@@ -158,6 +169,18 @@ def dense(problem: Problem) -> Dense:
     assert isinstance(f, LeastSquares | Logistic)
     assert isinstance(f.A, Tensor)
     return Dense(f.A, f.b if isinstance(f, LeastSquares) else f.y)
+
+
+def sparse(problem: Problem) -> tuple[Sparse, Tensor]:
+    """A and the target of a problem whose form has a `sparse_loss`."""
+    f = problem.f
+    assert isinstance(f, LeastSquares | Logistic)
+    assert isinstance(f.A, Sparse)
+    return f.A, f.b if isinstance(f, LeastSquares) else f.y
+
+
+def is_logistic(problem: Problem) -> bool:
+    return isinstance(problem.f, Logistic)
 
 
 def curvature_of(problem: Problem) -> float | None:
