@@ -52,6 +52,7 @@ def solved(problem: Problem, tol: float, floor: float, start: Vectors | None = N
 
     Another loss than squares is replaced in each round by its quadratic model at x, with phi'' at least 1e-6 of its
     largest value, and x moves towards the minimum of that: the longest of 1, 1/2, 1/4, ... of the way that lowers F.
+    Near the solution, where F tells no difference any more, all of it.
 
     It starts at zero or at `start`; in a `chain` of instances, which lie one after the other and have the same A, from
     the solution of the one before. What a point is worth, a certificate has to say.
@@ -84,7 +85,7 @@ class Instance:
     def solved(self, x: Tensor, tol: float, floor: float) -> Tensor:
         x = x.clamp(self.r.low, self.r.high)
         rows = torch.ones(1, self.f.m, dtype=torch.float64)
-        W, squares, stuck = x != 0, self.f.map.column_squares(rows)[0], 0
+        W, squares, stuck, still = x != 0, self.f.map.column_squares(rows)[0], 0, True
         tiny = LOOSE * tol * float(self._slope(x).abs().max())
         worth = floor * float(self.f.value(torch.zeros_like(x).unsqueeze(0)))
         for _ in range(ROUNDS):
@@ -95,13 +96,13 @@ class Instance:
             v = torch.where(W | (v <= SMALL * g.abs()), 0.0, v)
             count = max(LEAST, int(SHARE * sqrt(len(x))), int((x != 0).sum()))
             more = (v.square() / (squares + self.r.l2)).nan_to_num(nan=0.0).topk(min(count, int((v > 0).sum()))).indices
-            stuck = stuck + 1 if not len(more) else 0
-            if stuck > (ROUNDS if is_logistic(self.problem) else 2) or int(W.sum()) + len(more) > MOST:
+            stuck = stuck + 1 if still and not len(more) else 0
+            if stuck > 2 or int(W.sum()) + len(more) > MOST:
                 return x
             W[more] = True
             index = W.nonzero()[:, 0]
             part = Restricted(self._hessian(x, index), Pieces(*(of[index] for of in self.r)))
-            x = self._towards(x, x.index_copy(0, index, part.solved(x[index], g[index])))
+            x, still = self._towards(x, x.index_copy(0, index, part.solved(x[index], g[index])))
         return x
 
     def _slope(self, x: Tensor) -> Tensor:
@@ -117,16 +118,23 @@ class Instance:
         weighted = D.clamp(min=FLATTEST * float(D.max())).sqrt() * columns[0]
         return weighted.mT @ weighted
 
-    def _towards(self, x: Tensor, there: Tensor) -> Tensor:
-        """The longest of 1, 1/2, 1/4, ... times the way that lowers F; x itself where none does."""
+    def _towards(self, x: Tensor, there: Tensor) -> tuple[Tensor, bool]:
+        """The longest of 1, 1/2, 1/4, ... times the way that lowers F, or all of it where F tells no difference, else x.
+
+        And whether F stays as it is but for rounding; squares are their own model.
+        """
         if not is_logistic(self.problem):
-            return there
+            return there, True
         now = self._value(x)
+        rounding = LEVEL * abs(now)
         for k in range(LENGTHS):
             point = there if k == 0 else x + 0.5**k * (there - x)
-            if self._value(point) < now - LEVEL * abs(now):
-                return point
-        return x
+            value = self._value(point)
+            if value < now - rounding:
+                return point, False
+            if k == 0 and value <= now + rounding:
+                return point, True
+        return x, True
 
     def _value(self, x: Tensor) -> float:
         return float(self.problem.objective(x.unsqueeze(0)))

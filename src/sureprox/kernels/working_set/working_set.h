@@ -18,7 +18,8 @@ template <class T> struct WorkingSet {
 };
 
 constexpr int64_t WORKING_SETS = 60;     // working sets
-constexpr int64_t ITERATIONS = 1000;       // what may be spent on an instance: two products with A in each
+constexpr int64_t ITERATIONS = 1000;     // what may be spent on an instance: two products with A in each,
+constexpr int64_t ENOUGH = 1 << 26;      // or so many multiply-adds, tens of milliseconds
 constexpr int64_t LEAST = 16;
 constexpr double SHARE = 1.5, SPARE = 0.9, LOOSE = 0.3, SMALL = 1e-12;  // as in support/working_set.py: a test compares them
 constexpr double FLATTEST = 1e-6, LEVEL = 4e-15;
@@ -116,12 +117,14 @@ template <class T, class Held, class Loss> struct Chain {
         double steepest = 0;
         for (int64_t j = 0; j < in.n; j++) steepest = std::max(steepest, std::fabs(g[j]));
         const double tiny = LOOSE * in.tol * steepest;
-        const int64_t most = ITERATIONS * 2 * W.read();
+        const int64_t most = std::max(ENOUGH, ITERATIONS * 2 * W.read());
         bool rounded = sizeof(T) < sizeof(double), exact = false;
-        double sharp = SHARP;
+        double sharp = SHARP, last = Penalty::NONE;
         int stuck = 0;
         for (int64_t round = 0; round < WORKING_SETS && inner.work < most; round++) {
             const double value = this->value(), gap = gap_of(r, in.n, x.data(), g.data(), loss, tiny);
+            if (!Loss::QUADRATIC) exact |= !(value < last - LEVEL * std::fabs(last));  // what was gained, rounding took
+            last = value;
             double kkt = 0;
             for (int64_t j = 0; j < in.n; j++)
                 if (r.loose(j, g[j])) kkt = std::max(kkt, r.residual(j, x[j], g[j]));
@@ -143,8 +146,7 @@ template <class T, class Held, class Loss> struct Chain {
             for (int64_t c = 0; c < W.count; c++) inner.x[c] = x[W.index[c]], inner.q[c] = g[W.index[c]];
             const double rough = Loss::QUADRATIC ? 0 : ROUGH * gap;
             exact = inner.solve(std::max(sharp * limit, rough), tiny, most);
-            const double share = Loss::QUADRATIC ? 1 : searched(value);
-            if (!Loss::QUADRATIC) exact = share == 0;
+            const double share = Loss::QUADRATIC ? 1 : searched(value, exact);
             for (int64_t c = 0; c < W.count; c++) {
                 double& at = x[W.index[c]];
                 const double there = share == 1 ? inner.x[c] : at + share * (inner.x[c] - at);
@@ -172,21 +174,27 @@ template <class T, class Held, class Loss> struct Chain {
         W.weigh(D, threads);
     }
 
-    // The longest of 1, 1/2, 1/4, ... times the way to the minimum of the model that lowers F, or 0
-    double searched(double value) {
+    // The longest of 1, 1/2, 1/4, ... times the way to the minimum of the model that lowers F, or 0; all of it too where F
+    // tells no difference. `still`: whether F stays as it is but for rounding.
+    double searched(double value, bool& still) {
         v.resize(W.count), move.resize(in.m);
         for (int64_t c = 0; c < W.count; c++) v[c] = inner.x[c] - x[W.index[c]];
         W.image(v.data(), move.data());
         double rest = 0;  // of r beyond W
         for (int64_t j = 0; j < in.n; j++)
             if (!W.inside[j]) rest += r.value(j, x[j]);
+        const double rounding = LEVEL * std::fabs(value);
         double share = 1;
+        still = false;
         for (int64_t k = 0; k < LENGTHS; k++, share /= 2) {
             double there = rest;
             for (int64_t i = 0; i < in.m; i++) there += loss.term(t[i] + share * move[i], b[i]);
             for (int64_t c = 0; c < W.count; c++) there += inner.r.value(c, x[W.index[c]] + share * v[c]);
-            if (there < value - LEVEL * std::fabs(value)) return share;
+            if (there < value - rounding) return share;
+            still = k == 0 && there <= value + rounding;
+            if (still) return share;
         }
+        still = true;
         return 0;
     }
 
