@@ -286,6 +286,7 @@ def row(runs: Runs, error: Callable[[Any], float], rounds: int) -> dict[str, Any
         **({"times faster than celer": round(min(celer.values()) / best["sureprox"], 2)} if celer else {}),
         "slower beside two busy processes": round(beside["sureprox"] / best["sureprox"], 2),
         "same bits": bool(np.array_equal(again, results["sureprox"])),
+        "load average": round(os.getloadavg()[0], 1),  # of the machine: 1 to 3 where nothing else runs
         "date": date.today().isoformat(),
     }
 

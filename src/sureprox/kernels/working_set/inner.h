@@ -177,7 +177,10 @@ struct Inner {
             if (WORTH * (work - since) < cost * (turned ? 2 : 1)) continue;
             Outcome outcome = newton();
             const bool hard = size <= CHEAP || epoch > HARD;
-            for (int64_t step = 0; hard && step < size && outcome == MOVED && work < most; step++) outcome = newton();
+            for (int64_t step = 0; hard && step < size && outcome == MOVED && work < most; step++) {
+                if (gap(tiny) <= target) return false;
+                outcome = newton();
+            }
             reached = outcome == REACHED;
             since = work;
         }
