@@ -10,7 +10,8 @@ The peers are at their best: one BLAS thread a process, threads or processes for
 their tolerances are those that belong to the duality gap 1e-6 F. Where theirs are for something else, as in
 scikit-learn's logistic regression, each problem has the loosest of 1e-2, 3e-3, 1e-3, ... that reaches this gap, found
 beforehand; its solver is liblinear or saga, whichever needs less time for one problem. Rounds alternate, and the best
-counts. Then our time is taken beside two busy processes, relative to the idle one, and the bits of two runs are compared.
+counts. Then our time is taken beside two busy processes, relative to the idle one, and the bits of two runs are
+compared.
 
     python benchmarks/cpu_home.py [--rounds 5] [--small] [--only NAME ...]
 
@@ -176,7 +177,7 @@ def logistic(count: int, held: ExitStack) -> tuple[Runs, Callable[[np.ndarray], 
         began = time.perf_counter()
         classified(solver, *of(0), tol)
         seconds[solver] = time.perf_counter() - began
-    print("one problem, milliseconds:", {solver: round(1000 * value, 1) for solver, value in seconds.items()}, flush=True)
+    print("one problem, seconds:", {solver: round(value, 4) for solver, value in seconds.items()}, flush=True)
     quickest = min(seconds, key=lambda solver: seconds[solver])
     tols = [loosest(i, quickest) for i in range(count)]
     runs: Runs = {"sureprox": lambda: sp.solve(problem).x.numpy()}

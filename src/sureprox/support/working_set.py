@@ -119,9 +119,9 @@ class Instance:
         return weighted.mT @ weighted
 
     def _towards(self, x: Tensor, there: Tensor) -> tuple[Tensor, bool]:
-        """The longest of 1, 1/2, 1/4, ... times the way that lowers F, or all of it where F tells no difference, else x.
+        """The longest of 1, 1/2, 1/4, ... times the way that lowers F, or all of it where F tells no difference.
 
-        And whether F stays as it is but for rounding; squares are their own model.
+        x where there is none; and whether F stays as it is but for rounding. Squares are their own model.
         """
         if not is_logistic(self.problem):
             return there, True

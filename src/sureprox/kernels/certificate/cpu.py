@@ -1,4 +1,4 @@
-"""Certificates of least squares and logistic losses with a separable penalty, in float64 from one read of A, on a CPU."""
+"""Certificates of squares and logistic losses with a separable penalty, in float64 from one read of A, on a CPU."""
 
 import torch
 from torch import Tensor

@@ -12,8 +12,8 @@ from sureprox.problems.forms import dense, has_dense, is_logistic, sparse
 from sureprox.support.working_set import MOST
 
 WORKING_SET = ("working_set/working_set.h", "WorkingSet")
-WIDEST, LARGEST = 2048, 2**24  # columns and entries of a shared A whose normal matrix is computed as a whole,
 SPARSE = ("starts", "places", "starts_t", "places_t", "values_t")
+WIDEST, LARGEST = 2048, 2**24  # columns and entries of a shared A whose normal matrix is computed as a whole,
 USUAL = 64  # if enough instances will read it: so many coordinates a working set has
 
 
@@ -52,5 +52,6 @@ def _dense(problem: Problem, chain: int) -> dict[str, Tensor | None]:
 
 def _sparse(problem: Problem) -> dict[str, Tensor | None]:
     A, b = sparse(problem)
-    tensors: dict[str, Tensor | None] = {"A": A.values, "b": b.contiguous(), "gram": None}
-    return tensors | {name: getattr(A, name) for name in SPARSE} | {"squares": torch.empty(problem.n, dtype=torch.float64)}
+    squares = torch.empty(problem.n, dtype=torch.float64)
+    tensors: dict[str, Tensor | None] = {"A": A.values, "b": b.contiguous(), "gram": None, "squares": squares}
+    return tensors | {name: getattr(A, name) for name in SPARSE}
