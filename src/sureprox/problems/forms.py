@@ -102,10 +102,11 @@ def loss_of(problem: Problem) -> Loss:
 def sparse_loss_of(problem: Problem) -> Loss:
     """The same with a sparse A."""
     f = problem.f
-    if type(f) not in (LeastSquares, Logistic) or type(f.A) is not Sparse or f.A.starts.dtype != torch.int32:
+    if not isinstance(f, LinearModel) or type(f.A) is not Sparse or f.A.starts.dtype != torch.int32:
         return Loss.OWN
-    plain = f.root is None if isinstance(f, LeastSquares) else f.offset is None
-    return LOSSES[type(f)] if plain else Loss.OWN
+    if getattr(f, "root", None) is not None or getattr(f, "offset", None) is not None:
+        return Loss.OWN
+    return LOSSES.get(type(f), Loss.OWN)
 
 
 def has_dense(problem: Problem) -> bool:

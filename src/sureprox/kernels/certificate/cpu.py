@@ -1,5 +1,7 @@
 """Certificates of squares and logistic losses with a separable penalty, in float64 from one read of A, on a CPU."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -20,7 +22,7 @@ def certificate(problem: Problem, x: Tensor) -> Certificate:
     tensors: dict[str, Tensor | None] = {"A": A, "b": b.contiguous(), "x": y.contiguous()}
     tensors |= {"out": out, "gradient": gradient}
     parts, steps = penalty(problem)
-    sizes = {"batch": batch, "m": m, "n": n, "copies": copies(problem), "logistic": is_logistic(problem)}
-    call(CERTIFICATE, A.dtype, tensors | parts, **sizes, **steps)
+    sizes: dict[str, Any] = {"batch": batch, "m": m, "n": n, "copies": copies(problem)}
+    call(CERTIFICATE, A.dtype, tensors | parts, logistic=is_logistic(problem), **sizes, **steps)
     objective, gap, kkt = out.unbind(1)
     return Certificate(objective, gap, kkt, gradient)

@@ -9,6 +9,7 @@ from sureprox.base.types import Vectors
 from sureprox.kernels.runtime.native import call, copies, penalty
 from sureprox.problems import Problem
 from sureprox.problems.forms import dense, has_dense, is_logistic, sparse
+from sureprox.problems.smooth import LinearModel
 from sureprox.support.working_set import MOST
 
 WORKING_SET = ("working_set/working_set.h", "WorkingSet")
@@ -19,6 +20,7 @@ USUAL = 64  # if enough instances will read it: so many coordinates a working se
 
 def solved(problem: Problem, tol: float, floor: float, start: Vectors | None = None, chain: int = 1) -> Vectors:
     """`working_set.solved`. Neither the normal matrix of a shared A nor the threads change a bit of it."""
+    assert isinstance(problem.f, LinearModel)
     tensors = _dense(problem, chain) if has_dense(problem) else _sparse(problem)
     x = torch.empty(problem.batch, problem.n, dtype=torch.float64)
     tensors |= {"x": x, "start": None if start is None else start.double().contiguous()}
