@@ -12,7 +12,7 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib import pyplot as plt
 
-from sureprox.base.files import save_figure
+from sureprox.base.drawing import save_figure
 from sureprox.report.style import BLUE, GREEN, GREY
 
 from _record import RECORDS

@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 
 from sureprox.base.cluster import report, unwanted
+from sureprox.training import jobs
 
 
 def square(number: int) -> int:
@@ -31,3 +32,18 @@ def wait_until_unwanted(path: str) -> str:
     part.write_text("unwanted" if unwanted() else "too late")
     part.replace(path)  # whole from its first moment on
     return path
+
+
+def hold_runs(path: str | None) -> None:
+    """From its sixteenth batch on, a training run in this process waits while there is this file, for two minutes."""
+    asked = 0
+
+    def unwanted_or_held() -> bool:
+        nonlocal asked
+        asked += 1
+        end = time.monotonic() + 120
+        while asked > 15 and os.path.exists(path) and time.monotonic() < end:
+            time.sleep(0.01)
+        return unwanted()
+
+    jobs.unwanted = unwanted_or_held if path else unwanted

@@ -51,6 +51,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.skip(reason="no CUDA device here"))
 
 
+def pytest_runtest_setup() -> None:
+    """What a test draws without a seed does not depend on the tests before it."""
+    torch.manual_seed(0)
+    np.random.seed(0)  # noqa: NPY002  # the generator that libraries share
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """What the hardening tests have counted, which `-q` would hide."""
     reports = (report for kind in ("passed", "failed") for report in terminalreporter.stats.get(kind, []))
@@ -98,7 +104,7 @@ def workers():
         client = distributed.Client(local, timeout=120)
         yield client
         for opened in (client, local):
-            opened.close(timeout=30)  # an error after that, not a hang
+            opened.close(timeout=120)  # an error after that, not a hang
 
 
 @pytest.fixture(scope="session")

@@ -50,6 +50,7 @@ class Case:
     follows_shift: bool = True  # moving the problem moves the path: the method sees x only through f and r
     growth: float = 1  # by how much more than in ISTA rounding grows on the way: steps made of differences amplify it
     steps: int = 7  # within which no instance is solved
+    audited: bool = False  # x is the best point that audits have seen, after 16 iterations the first
 
     def build(self, dtype: torch.dtype = torch.float32) -> Optimizer:
         """The optimizer, with `calm` weights of this precision if it is a learned one."""
@@ -94,8 +95,8 @@ CASES = [
     Case("certified", lambda: Certified(calm(GoMathL2O(hidden=HIDDEN, initial_state="random")))),
     Case("certified-fista", lambda: Certified(FISTA(restart=True))),
     Case("certified-cheap", lambda: CertifiedCheap(calm(GoMathL2O(hidden=HIDDEN)))),
-    Case("audited", lambda: Audited(calm(GoMathL2O(hidden=HIDDEN, initial_state="random")))),
-    Case("audited-local-fista", lambda: Audited(LocalFISTA()), growth=10),
+    Case("audited", lambda: Audited(calm(GoMathL2O(hidden=HIDDEN))), audited=True),
+    Case("audited-local-fista", lambda: Audited(LocalFISTA()), growth=10, audited=True),
     Case("ada-lista", lambda: AdaLISTA(M, layers=5), families=("lasso",)),
     Case("sure", lambda: Sure(coordinate=HIDDEN, instance=6)),
     Case("sure-conjugate", lambda: Sure(coordinate=HIDDEN, instance=6, conjugate=True)),

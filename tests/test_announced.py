@@ -101,4 +101,6 @@ def test_a_solution_says_what_became_of_it():
 def test_optimizers_say_how_they_were_made():
     assert repr(sp.optimizers.FISTA(restart=True)) == "FISTA(restart=True)"
     assert repr(sp.optimizers.ISTA()) == "ISTA()"
-    assert repr(sp.load("sure/lasso")).startswith("Sure(coordinate=8, instance=32, conjugate=False), 7,942 weights, ")
+    assert repr(sp.load("sure/lasso")).startswith(
+        "Sure(coordinate=8, instance=32, conjugate=False, features='l1'), 7,942 weights, "
+    )

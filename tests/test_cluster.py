@@ -60,7 +60,7 @@ def test_a_task_that_nobody_waits_for_ends_itself(workers, tmp_path):
     begun = threading.Event()
     with listening(workers, "begun", lambda told: begun.set()):
         future = workers.submit(wait_until_unwanted, str(path), pure=False)
-        assert begun.wait(60)
+        assert begun.wait(120)
         future.cancel()
     end = time.monotonic() + 120
     while not path.exists() and time.monotonic() < end:

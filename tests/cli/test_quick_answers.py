@@ -74,7 +74,7 @@ def test_help_fits_and_loses_nothing_to_markup(command, words):
     [
         (
             ["solve", "p.npz", "--certfy"],
-            "No such option: --certfy (Possible options: --certify, --no-certify); try: sureprox solve --help",
+            "No such option: --certfy (Possible options: --certify, --no-certify, --report); try: sureprox solve",
         ),
         (["solv"], "No such command 'solv'; did you mean 'solve'? Try: sureprox --help"),
         (["bench", "batery"], "No such command 'batery'; did you mean 'battery'? Try: sureprox bench --help"),

@@ -49,7 +49,7 @@ def test_solutions_are_scikit_learns(command, file, tmp_path):
         assert (found["gap"] <= 1e-9 * found["objective"]).all()
         assert found["status"].tolist() == ["converged"] * 3
         assert found["converged"].all()
-        assert set(found["track"]) <= {"optimizer", "fista", "restarted fista", "start", "polish"}
+        assert set(found["track"]) <= {"optimizer", "fista", "restarted fista", "start", "polish", "active set"}
         np.testing.assert_array_equal(found["lam"], [2.0] * 3)
         rows = list(csv.DictReader((tmp_path / "summary.csv").read_text().splitlines()))
         assert [int(row["iterations"]) for row in rows] == found["iterations"].tolist()

@@ -291,9 +291,10 @@ def test_shifted_problems_and_problems_of_ones_own(case, family):
     problem, optimizer, x0 = small_problem(family), case.build(), start_point()
     t = 3 * start_point(seed=5)
     own = Problem(MovedSmooth(problem.f, t), MovedPenalty(problem.r, t))
-    walked = path(problem.shifted(t), optimizer, x0, 15)
-    assert gap(walked, path(own, optimizer, x0, 15)) <= 1e-13 * case.growth
-    assert gap(walked, path(problem, optimizer, x0, 15)) > 1e-3  # the shift is felt
+    steps = 16 if case.audited else 15
+    walked = path(problem.shifted(t), optimizer, x0, steps)
+    assert gap(walked, path(own, optimizer, x0, steps)) <= 1e-13 * case.growth
+    assert gap(walked, path(problem, optimizer, x0, steps)) > 1e-3  # the shift is felt
 
 
 @every
@@ -307,7 +308,7 @@ def test_moving_the_problem_moves_the_path_unless_the_method_sees_x(case, family
 # --- solve ------------------------------------------------------------------------------------------------------------
 
 
-@every
+@select_pairs(lambda case: not case.audited)  # a solve measures the points between audits too
 def test_solve_walks_the_same_path(case, family):
     problem, optimizer, x0 = small_problem(family), case.build(), start_point()
     solution = sp.solve(
@@ -347,7 +348,8 @@ def test_detach_keeps_the_values_and_cuts_the_history(case, family):
         assert torch.equal(getattr(cut, name), value)
         assert not getattr(cut, name).requires_grad
     assert state.x.requires_grad  # the state itself is as before
-    after = optimizer.step(problem, cut).x
+    later = optimizer.step(problem, cut)
+    after = later.shown().x if case.audited else later.x
     if isinstance(getattr(optimizer, "optimizer", optimizer), LearnedOptimizer):
         assert after.requires_grad  # the weights are still reached, by the last step alone
         assert torch.autograd.grad(after.sum(), x0, allow_unused=True) == (None,)

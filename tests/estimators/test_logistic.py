@@ -5,6 +5,7 @@ import pytest
 import sklearn.linear_model as theirs
 import torch
 from scipy import sparse
+from scipy.special import expit
 from sklearn import __version__ as version
 from sklearn.datasets import load_breast_cancer
 from sklearn.exceptions import ConvergenceWarning
@@ -140,13 +141,29 @@ def test_bad_parameters_are_one_line():
 @pytest.mark.parametrize("intercept", [True, False])
 @pytest.mark.parametrize("C", [1e10, 1e12, 1e15])
 def test_separable_data_that_is_not_at_the_optimum_warns(C, intercept):
-    """The loss is then so small that its gradient is, wherever x is."""
+    """The loss is then so small that its gradient is, wherever x is. With more iterations it gets there."""
     random = np.random.default_rng(0)
     X = random.normal(size=(60, 10))
     y = X[:, 0] + 0.3 * X[:, 1] > 0
+    options = {"C": C, "fit_intercept": intercept, "tol": 1e-10}
     with pytest.warns(ConvergenceWarning, match="did not reach tol"):
-        model = LogisticRegression(C=C, fit_intercept=intercept, max_iter=300, tol=1e-10).fit(X, y)
+        model = LogisticRegression(max_iter=20, **options).fit(X, y)
     assert model.dual_gap_ > 1
+
+    model = LogisticRegression(max_iter=300, **options).fit(X, y)
+    signs, design = 2 * y - 1, np.hstack([X, -X, np.ones((60, 2)) * [1, -1]] if intercept else [X, -X])
+    cost = np.concatenate([np.ones(20), np.zeros(2 if intercept else 0)])
+
+    def objective(z):
+        margin = signs * (design @ z)
+        return C * np.logaddexp(0, -margin).sum() + cost @ z, cost - C * design.T @ (signs * expit(-margin))
+
+    w, c = model.coef_[0], model.intercept_[0] if intercept else 0.0
+    found = np.concatenate([np.maximum(w, 0), np.maximum(-w, 0), [max(c, 0), max(-c, 0)] if intercept else []])
+    value, slope = objective(found)
+    assert model.dual_gap_ <= 1e-10 * value
+    assert slope.min() >= -1e-4  # and no direction descends, nor does what is used ascend
+    assert np.abs(slope[found > 0]).max() <= 1e-4
 
 
 def test_without_a_warning_the_gap_is_within_the_tolerance():

@@ -45,14 +45,14 @@ def local():
     with event_loop() as loop:
         local = distributed.LocalCluster(n_workers=2, threads_per_worker=1, **options, loop=loop)
         yield local
-        local.close(timeout=30)
+        local.close(timeout=120)
 
 
 @pytest.fixture
 def client(local):
     client = distributed.Client(local, timeout=120, set_as_default=False)
     yield client
-    client.close(timeout=30)
+    client.close(timeout=120)
 
 
 def lose_messages(client, monkeypatch, count):

@@ -189,7 +189,9 @@ class Exact:
         That is w_j |u_j| <= F(x), mu_j u_j^2 <= 2 F(x), low <= u <= high; where none of them says anything, |u_j| is
         taken to be at most `FAR` times what was seen, which is not proved.
         """
-        g, value = self.slope(x) @ self.A, self.value(x)
+        g, value = self.slope(x) @ self.A, np.maximum(self.value(x), 0)  # rounding can make it negative
+        if not np.isfinite(value):
+            return float("inf")
         with np.errstate(all="ignore"):
             far = FAR * (np.abs(x) + np.sqrt(2 * value) / np.sqrt((self.c[:, None] * self.A**2).sum(0)))
             reach = np.fmin(np.fmin(value / self.w, np.sqrt(2 * value / self.mu)), np.where(np.isfinite(far), far, 0))

@@ -7,14 +7,14 @@ COUNT solves, an instance of a batch counting as one, from the case FIRST on; or
 instance shown.
 
 False is: "converged" further above the minimum than promised (`StoppingRule`); a gap, a bound or an objective that is
-not one; a point that is not finite; a certified answer that diverged or is above its start; a warning; an exception
-other than `SureproxError` with one line.
+not one; a point that is not finite; a certified answer that diverged or is above its start; a `ConvergenceWarning`
+where all have converged, none where one has not, any other warning; an exception other than `SureproxError` with one
+line.
 """
 
 import json
 import sys
 import traceback
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import torch
 from exact import ROUNDS, Exact, Truth, as_long, lowest
-from random_options import Options, random_options
+from random_options import Options, random_options, solved
 from random_problems import Batch, random_batch
 
 import sureprox as sp
@@ -58,9 +58,7 @@ def judged(number: int, show: bool = False) -> tuple[list[Verdict], str]:
     x0 = arguments.get("x0")
     start = np.zeros((batch.problem.batch, batch.problem.n)) if x0 is None else x0.double().numpy().copy()
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            solution = sp.solve(batch.problem, **arguments, engine=options.engine)
+        solution, warned = solved(batch.problem, options)
     except sp.SureproxError as error:
         message = str(error)
         if show:
@@ -75,6 +73,8 @@ def judged(number: int, show: bool = False) -> tuple[list[Verdict], str]:
     verdicts = []
     for i, exact in enumerate(batch.exact):
         verdict = _judged(batch, exact, i, options.arguments, start[i], solution)
+        if warned == bool(solution.converged.all()):
+            verdict.faults.append(f"warned: {warned}, with status {list(map(str, solution.status))}")
         verdicts.append(verdict)
         if show:
             print(i, verdict.status, f"{verdict.ratio:.3g}", "tight" if verdict.tight else "loose", verdict.faults)

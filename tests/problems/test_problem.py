@@ -187,7 +187,7 @@ def test_numpy_and_lists_are_the_same_problem(kind):
     assert torch.equal(make(swapped, rhs.numpy()[::-1][::-1], lam).objective(x), expected)
     torch.testing.assert_close(make(A, rhs, np.float64(0.1)).objective(x), make(A, rhs, 0.1).objective(x))
     from_lists = make(A.tolist(), rhs.tolist(), 0.1)
-    assert from_lists.dtype == torch.get_default_dtype()
+    assert from_lists.dtype == F64
 
 
 def test_numpy_data_is_copied():

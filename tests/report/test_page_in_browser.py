@@ -17,6 +17,7 @@ from report_cases import EVIL, write_all
 from sureprox.report.page import gather, page
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+PATIENCE = 120_000  # milliseconds; on a busy machine nothing is as quick as playwright expects
 
 
 @dataclass
@@ -37,7 +38,8 @@ def browser() -> Iterator[Any]:
         pytest.skip(f"no browser is installed (looked for {', '.join(BROWSERS)})")
     root = hasattr(os, "geteuid") and os.geteuid() == 0  # as root Chromium starts only without its sandbox
     with api.sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"] if root else [])
+        options = {"executable_path": path, "args": ["--no-sandbox"] if root else [], "timeout": PATIENCE}
+        started = playwright.chromium.launch(**options)
         yield started
         started.close()
 
@@ -49,6 +51,7 @@ def opened(browser: Any, tmp_path: Path) -> Iterator[Opened]:
     target = tmp_path / "report.html"
     target.write_text(page(gather([tmp_path / "records"])), encoding="utf-8")
     context = browser.new_context(viewport={"width": 1300, "height": 900})
+    context.set_default_timeout(PATIENCE)
     seen = Opened(context.new_page())
     seen.page.on("console", lambda message: seen.complaints.append(message.text))
     seen.page.on("pageerror", lambda error: seen.complaints.append(str(error)))

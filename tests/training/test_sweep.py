@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import sureprox as sp
+from cluster_cases import hold_runs
 from helpers import refused
 from sureprox.base.errors import ConfigError, SureproxError
 from sureprox.training import Recipe, paper_settings, preset, read_log, settings, sweep, train, with_seeds
@@ -96,14 +97,16 @@ def test_a_worker_is_killed(tmp_path, workers):
     recipes = with_seeds({"a": LONG}, (0, 1))
     whole = quickly(recipes, tmp_path / "whole")
     victims = list(workers.run(os.getpid).values())
-
-    ended = threading.Event()
+    held, ended = tmp_path / "held", threading.Event()
+    held.touch()  # however late the kill comes, no run has come to its end
+    workers.run(hold_runs, str(held))
 
     def kill():
         while not all(batches(tmp_path / "out" / name) >= 10 for name in recipes):
             if ended.wait(0.005):
                 return
         os.kill(victims[0], signal.SIGKILL)
+        held.unlink()
 
     killer = threading.Thread(target=kill)
     killer.start()
@@ -113,6 +116,7 @@ def test_a_worker_is_killed(tmp_path, workers):
     finally:
         ended.set()
         killer.join()
+        workers.run(hold_runs, None)
     assert made.completed
     assert {(name, batch) for name in recipes for batch in (50, 100)} <= watched
     starts = [of_kind(read_log(tmp_path / "out" / name / "log.jsonl"), "start") for name in recipes]

@@ -71,11 +71,12 @@ class AdaLISTA(LearnedOptimizer[State]):
 
     def _data(self, problem: Problem) -> tuple[Dense, Tensor]:
         """A and b."""
-        squares = loss_of(problem) is Loss.SQUARES
-        A, b = dense(problem) if squares else (None, None)
+        loss = loss_of(problem)
+        A, b = dense(problem) if loss is Loss.SQUARES else (None, None)
         lasso = shape_of(problem) is Shape.L1
         if A is None or b is None or A.shape[-2] != self.m or not lasso:
             got = type(problem.f).__name__ + ("" if A is None else f" with {A.shape[-2]} rows")
+            got += " with weights or an offset" if loss is Loss.WEIGHTED_SQUARES else ""
             got += "" if lasso else f" + {type(problem.r).__name__}"
             raise InputError(f"this AdaLISTA solves LASSO with {self.m} rows, got {got}; build AdaLISTA(m) to fit")
         return Dense.of(A), b

@@ -101,12 +101,12 @@ def conjugate_share(R: Tensor, turned: Vectors, curvature: Scalars) -> Scalars:
         return beta
     moves = curvature > max(floor(curvature), SMALLEST)
     exact = (R.double() * turned).sum(1) / torch.where(moves, curvature.double(), 1.0)
-    return _joined(beta.detach(), torch.where(moves, exact, 0.0).clamp(*BETA))
+    return _joined(beta, torch.where(moves, exact, 0.0).clamp(*BETA))
 
 
 def _joined(value: Tensor, exact: Tensor) -> Tensor:
     """The number `value` with the derivatives of `exact`."""
-    return value + (exact - exact.detach()).to(value.dtype)
+    return value.detach() + (exact - exact.detach()).to(value.dtype)
 
 
 def _without_zeros(given: Given, least: float) -> Given:

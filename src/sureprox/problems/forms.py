@@ -10,7 +10,7 @@ from torch import Tensor
 
 from sureprox.base.errors import InputError
 from sureprox.base.types import Scalars, Vectors
-from sureprox.problems.blocks import BLOCKS, GroupBall, Groups
+from sureprox.problems.blocks import BLOCKS, GroupBall, Groups, SparseGroup
 from sureprox.problems.losses import Huber, LeastSquares, Logistic, Poisson, Quantile, Softmax, SquaredHinge
 from sureprox.problems.operators import Operator, Sparse
 from sureprox.problems.problem import Problem
@@ -246,6 +246,12 @@ def pieces_of(problem: Problem) -> Pieces:
     }
     given = parts_of(problem).items()
     return Pieces(**{name: nothing[name] if value is None else value for name, value in given})
+
+
+def groups_of(problem: Problem) -> SparseGroup:
+    """The penalty of a problem whose `Form.penalty` is `Shape.GROUPS`."""
+    assert isinstance(problem.r, SparseGroup)
+    return problem.r
 
 
 def value_at_zero(problem: Problem) -> Scalars | None:

@@ -36,7 +36,7 @@ class ElasticNetCV(LinearPrediction, Certified):
     alpha_per_target : whether each column of y (n_samples, n_targets) has a path and a choice of its own; otherwise all
         share the alpha with the least mean of their errors. For one target it means nothing.
     path_tol : how far the models that are compared may be from their best: their duality gap is at most path_tol times
-        the objective of coef = 0. scikit-learn's tol of 1e-4 |y|^2, 20 times looser, can choose a neighbouring alpha.
+        the objective of coef = 0. scikit-learn's tol of 1e-4 |y|^2, 200 times looser, can choose a neighbouring alpha.
     fit_intercept, precompute, positive, max_iter, tol, optimizer, device, engine : as in `ElasticNet`; tol is that of
         the fit with the chosen alpha.
 
@@ -52,7 +52,7 @@ class ElasticNetCV(LinearPrediction, Certified):
     fit_intercept: Any = True
     precompute: Any = "auto"
     positive: Any = False
-    path_tol: Any = 1e-5
+    path_tol: Any = 1e-6
     cv: Any = None
     alpha_per_target: Any = True
 

@@ -214,10 +214,11 @@ def plan(
     if type(optimizer) in GUARANTEES.values():
         certify = next(name for name, scheme in GUARANTEES.items() if type(optimizer) is scheme)
         optimizer = optimizer.optimizer  # type: ignore[attr-defined]
-    elif certify == "auto":
-        certify = True if chosen is Engine.COMPILED or shares_reads(form) else "audit"
-    if isinstance(optimizer, FISTA) and type(optimizer) is FISTA and certify in ONE_AT_A_TIME:
-        certify = certify if certify == "audit" and optimizer.restart else True  # which is a track itself
+    else:
+        if certify == "auto":
+            certify = True if chosen is Engine.COMPILED or shares_reads(form) else "audit"
+        if isinstance(optimizer, FISTA) and type(optimizer) is FISTA and certify in ONE_AT_A_TIME:
+            certify = certify if certify == "audit" and optimizer.restart else True  # which is a track itself
     optimizer.require_suits(problem)
     if chosen is Engine.COMPILED and certify in ONE_AT_A_TIME:
         raise InputError(f"engine is 'compiled' and certify {certify!r}, which decides step by step; pass certify=True")

@@ -64,7 +64,8 @@ def _searched(problem: Problem, y: Vectors, there: Vectors) -> tuple[Vectors, Te
 
     And whether F has fallen by more than rounding (B,).
 
-    `there` itself is taken if F tells no difference: near the solution x has more digits than F can judge.
+    `there` itself is taken if F tells no difference, and nothing shorter then: near the solution x has more digits than
+    F can judge, and rounding, which neighbours may change, must not choose.
     """
     f, r = problem.f, problem.r
     assert isinstance(f, LinearModel)
@@ -76,7 +77,8 @@ def _searched(problem: Problem, y: Vectors, there: Vectors) -> tuple[Vectors, Te
         t = 0.5**k
         point = there if k == 0 else y + t * move
         new = f.value_at(z + t * turn) + r.value(point)
-        lower = new <= value + FLAT * value.abs() if k == 0 else new < value
+        flat = FLAT * value.abs()
+        lower = new <= value + flat if k == 0 else new < value - flat
         best, value = torch.where(lower.unsqueeze(1), point, best), torch.where(lower, new, value)
     return best, value < first - FLAT * first.abs()
 

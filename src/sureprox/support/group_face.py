@@ -11,7 +11,7 @@ from torch import Tensor
 
 from sureprox.base.types import Scalars, Vectors
 from sureprox.problems import Problem
-from sureprox.problems.blocks import SparseGroup
+from sureprox.problems.forms import groups_of
 from sureprox.problems.separable import soft_threshold
 from sureprox.problems.smooth import LinearModel
 from sureprox.support.faces import RIDGE, SLACK, parts, width_of
@@ -19,9 +19,8 @@ from sureprox.support.faces import RIDGE, SLACK, parts, width_of
 
 def group_minima(problem: Problem, y: Vectors, damping: Scalars, live: Tensor) -> Vectors:
     """Where a Newton step from y (B, n) ends, for the instances `live` (B,); `damping` as in `newton_points`."""
-    f, r = problem.f, problem.r
+    f, r = problem.f, groups_of(problem)
     assert isinstance(f, LinearModel)
-    assert isinstance(r, SparseGroup)
     slope, l1 = f.grad(y), r.floor_slope(y)
     beyond = soft_threshold(-slope, l1)
     active = r.norms(y) > 0
@@ -43,9 +42,8 @@ def _stepped(
     problem: Problem, y: Vectors, beyond: Vectors, on: Tensor, enters: Tensor, chosen: Tensor, damping: Scalars
 ) -> Vectors:
     """The Newton step on the coordinates `chosen` (R, k) that are `on` (R, n)."""
-    f, r = problem.f, problem.r
+    f, r = problem.f, groups_of(problem)
     assert isinstance(f, LinearModel)
-    assert isinstance(r, SparseGroup)
     columns = f.map.columns(chosen)
     root = f.hessian_root(y, columns)
     H = root.mT @ root

@@ -133,7 +133,7 @@ def test_the_gap_bounds_the_distance_of_any_two_points(name, penalty, seed, scal
     A, y = scale * normal(2, 6, 4, seed=seed), normal(2, 6, seed=seed + 1)
     f = GAPS[name](A, y, normal(2, 6, seed=seed + 2).abs() + 0.1)
     lam = ratio * f.grad(torch.zeros(f.shape, dtype=F64)).abs().amax(1)
-    r = L1(lam) if penalty == "l1" else WeightedL1(lam.unsqueeze(1) * (1 + torch.rand(f.shape, dtype=F64)))
+    r = L1(lam) if penalty == "l1" else WeightedL1(lam.unsqueeze(1) * (1 + normal(*f.shape, seed=seed + 4).abs()))
     problem = Problem(f, r)
     points = [torch.zeros(f.shape, dtype=F64)]
     step = problem.step_size(f.lipschitz(exact=True)).unsqueeze(1) / (8 if name == "poisson" else 1)

@@ -57,6 +57,6 @@ def test_a_guess_of_L_that_is_far_too_small_is_raised():
     A = 5 * normal(2, 12, 4).abs()
     f = Poisson(A, torch.poisson(A.sum(2), generator=torch.Generator().manual_seed(0)), offset=-30 + 0 * A[:, :, 0])
     problem = Problem(f, L1(0.5))
-    solution = sp.solve(problem, tol=1e-6, max_iter=20_000)
+    solution = sp.solve(problem, tol=1e-6, max_iter=20_000, certify=True, polish=False)
     assert solution.converged.all()
     assert (solution.rejected > 0).all()
