@@ -1,26 +1,33 @@
 """A CPU at home: this package against scikit-learn and celer on their own ground, to the same duality gap, in one run.
 
 Rows: 128 LASSO problems of 250 x 500; `LassoCV` of 500 x 1000, at scikit-learn's tolerance; `sparse_encode` of 10,000
-patches with 128 atoms; one LASSO problem of several sizes, with lam = lam_max / 10, as `sureprox.solve(problem)` from
-tensors that are there and as `Lasso.fit` from an array that lies column by column, which is what each likes best. All
-in float64 but the first, which is in float32 for us, as the family is.
+patches with 128 atoms; 256 logistic problems of 250 x 500, and one LASSO problem of several sizes, one of them sparse,
+with lam = lam_max / 10, as `sureprox.solve(problem)` from tensors that are there and as `fit` from an array that lies
+as each likes best: column by column for celer and skglm, row by row for liblinear. All in float64 but the first and the
+logistic ones, which are in float32 for us, as the families are.
 
 The peers are at their best: one BLAS thread a process, threads or processes for many problems, whichever is quicker;
-their tolerances are those that belong to the duality gap 1e-6 F. Rounds alternate, and the best counts. Then our
-time is taken beside two busy processes, relative to the idle one, and the bits of two runs are compared.
+their tolerances are those that belong to the duality gap 1e-6 F. Where theirs are for something else, as in
+scikit-learn's logistic regression, each problem has the loosest of 1e-2, 3e-3, 1e-3, ... that reaches this gap, found
+beforehand; its solver is liblinear or saga, whichever needs less time for one problem. Rounds alternate, and the best
+counts. Then our time is taken beside two busy processes, relative to the idle one, and the bits of two runs are
+compared.
 
-    python benchmarks/cpu_home.py [--rounds 5] [--small]
+    python benchmarks/cpu_home.py [--rounds 5] [--small] [--only NAME ...]
 
-`--small` tries the script and writes no record.
+`--small` tries the script and writes no record. `--only` measures the rows whose names hold one of these words and
+keeps the others of the record, with their own dates.
 """
 
 import argparse
+import json
 import multiprocessing
 import os
 import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from datetime import date
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -30,21 +37,26 @@ import numpy as np
 import sklearn
 import torch
 from joblib import Parallel, delayed
+from scipy import sparse
 from sklearn.decomposition import sparse_encode as sklearn_sparse_encode
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LassoCV as SklearnLassoCV
+from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
 import sureprox as sp
 from sklearn_speed import ALPHA, objectives, patches, regression
 from sureprox.sklearn import LassoCV, sparse_encode
-from sureprox.sources import LassoFamily
+from sureprox.sources import LassoFamily, LogisticFamily
 
-from _record import write_record
+from _record import RECORDS, write_record
 
 LEVEL, RATIO, SEED = 1e-6, 0.1, 20261119
 SAME_TOL = 2e-4  # of our path_tol, relative to |y|^2 / 2: scikit-learn's tol of 1e-4 |y|^2
 SIZES = ((100, 200), (250, 500), (72, 7129), (1000, 5000), (500, 20_000))
+SPARSE = (20_000, 5_000, 0.01)  # rows, columns, and the share of entries that are not zero
+LADDER = [base * 10.0**-power for power in range(2, 9) for base in (1, 0.3)]  # tolerances
+SAGA = 1000  # iterations at most: more than liblinear's time for them
 BUSY = 2  # processes
 PARTS = 4  # of the problems of a core
 
@@ -79,18 +91,28 @@ def model(package: str, lam: float, A: np.ndarray, b: np.ndarray, best: float) -
     return Skglm(lam / m, fit_intercept=False, tol=LEVEL * lam / m, max_iter=1000)
 
 
-def one_problem(m: int, n: int) -> tuple[Runs, Callable[[np.ndarray], float]]:
+def one_problem(m: int, n: int, density: float = 1.0) -> tuple[Runs, Callable[[np.ndarray], float]]:
     random = np.random.default_rng(SEED + n)
-    A, weights = random.normal(size=(m, n)), np.zeros(n)
-    weights[: max(5, m // 10)] = random.normal(size=max(5, m // 10))
+    A, weights, some = normal_matrix(random, m, n, density), np.zeros(n), max(5, min(m, n) // 10)
+    weights[:some] = random.normal(size=some)
     b = A @ weights + 0.1 * random.normal(size=m)
     lam = RATIO * float(np.abs(A.T @ b).max())
-    problem = sp.lasso(torch.from_numpy(A), torch.from_numpy(b), lam)
-    best, columns = float(sp.solve(problem, tol=1e-9).objective), np.asfortranarray(A)
+    given = torch.from_numpy(A) if density == 1 else A
+    problem = sp.Problem(sp.losses.LeastSquares(given, torch.from_numpy(b)[None]), sp.penalties.L1(lam))
+    best, columns = float(sp.solve(problem, tol=1e-9).objective), np.asfortranarray(A) if density == 1 else A.tocsc()
     runs: Runs = {"sureprox": lambda: sp.solve(problem).x[0].numpy()}
     for package in packages():
         runs[package] = partial(lambda made: made.fit(columns, b).coef_, model(package, lam, A, b, best))
     return runs, lambda x: worst_gap(problem, torch.from_numpy(np.asarray(x, dtype=np.float64))[None])
+
+
+def normal_matrix(random: np.random.Generator, m: int, n: int, density: float) -> Any:
+    """Dense, or where most is zero, sparse."""
+    if density == 1:
+        return random.normal(size=(m, n))
+    count = int(density * m * n)
+    places = random.integers(m, size=count), random.integers(n, size=count)
+    return sparse.coo_array((random.normal(size=count), places), shape=(m, n)).tocsr()
 
 
 def worst_gap(problem: sp.Problem, x: torch.Tensor) -> float:
@@ -126,6 +148,63 @@ def fitted(package: str, A: np.ndarray, b: np.ndarray, lam: np.ndarray, best: np
     """A (count, n, m): columns in one piece."""
     with threadpool_limits(1, user_api="blas"):
         return np.stack([model(package, lam[i], A[i].T, b[i], best[i]).fit(A[i].T, b[i]).coef_ for i in range(len(b))])
+
+
+def logistic(count: int, held: ExitStack) -> tuple[Runs, Callable[[np.ndarray], float]]:
+    """`held` as in `batch`."""
+    family = LogisticFamily(m=250, n=500, nonzeros=50, curvature=0.25)
+    problem = family.sample(count, torch.Generator().manual_seed(SEED))
+    largest = problem.grad(torch.zeros(count, problem.n)).abs().amax(1)
+    problem = sp.Problem(problem.f, sp.penalties.L1(RATIO * largest))
+    A, y = problem.f.A.double().numpy(), problem.f.y.numpy().astype(int)
+    C, cores = 1 / (A.shape[1] * RATIO * largest.double().numpy()), os.cpu_count() or 1
+    exact = problem.to(dtype=torch.float64)
+
+    def loosest(i: int, solver: str) -> float:
+        one = exact.select(torch.tensor([i]))
+        reached = (tol for tol in LADDER if worst_gap(one, torch.from_numpy(classified(solver, *of(i), tol))) <= LEVEL)
+        return next(reached, LADDER[-1])
+
+    def of(i: int) -> tuple[np.ndarray, np.ndarray, float]:
+        return A[i], y[i], C[i]
+
+    file = Path(held.enter_context(TemporaryDirectory())) / "A.npy"
+    np.save(file, A)
+    mapped = np.load(file, mmap_mode="r")
+    seconds = {}
+    for solver in ("liblinear", "saga"):
+        tol = loosest(0, solver)
+        began = time.perf_counter()
+        classified(solver, *of(0), tol)
+        seconds[solver] = time.perf_counter() - began
+    print("one problem, seconds:", {solver: round(value, 4) for solver, value in seconds.items()}, flush=True)
+    quickest = min(seconds, key=lambda solver: seconds[solver])
+    tols = [loosest(i, quickest) for i in range(count)]
+    runs: Runs = {"sureprox": lambda: sp.solve(problem).x.numpy()}
+    lots = [lot for lot in np.array_split(np.arange(count), PARTS * cores) if len(lot)]
+    for way, matrices in (("threads", A), ("processes", mapped)):
+        tasks = [(matrices[lot[0] : lot[-1] + 1], y[lot], C[lot], [tols[i] for i in lot]) for lot in lots]
+        pool = held.enter_context(Parallel(n_jobs=cores, prefer=way, max_nbytes=None))
+        runs[f"scikit-learn {quickest}, {way}"] = partial(labelled, pool, quickest, tasks)
+    return runs, lambda x: worst_gap(problem, torch.from_numpy(x))
+
+
+def labelled(pool: Parallel, solver: str, tasks: list[Any]) -> np.ndarray:
+    return np.concatenate(pool(delayed(all_classified)(solver, *task) for task in tasks))
+
+
+def all_classified(solver: str, A: np.ndarray, y: np.ndarray, C: np.ndarray, tols: list[float]) -> np.ndarray:
+    with threadpool_limits(1, user_api="blas"):
+        return np.concatenate([classified(solver, A[i], y[i], C[i], tols[i]) for i in range(len(y))])
+
+
+def classified(solver: str, A: np.ndarray, y: np.ndarray, C: float, tol: float) -> np.ndarray:
+    """(1, n)"""
+    warnings.simplefilter("ignore")  # in processes too: of iterations, and of newer names for these arguments
+    options = {"solver": solver, "penalty": "l1", "fit_intercept": False, "random_state": 0}
+    options["max_iter"] = SAGA if solver == "saga" else 10_000
+    found: np.ndarray = LogisticRegression(C=C, tol=tol, **options).fit(A, y).coef_
+    return found
 
 
 def cross_validation(rows: int, columns: int) -> tuple[Runs, Callable[[Any], float]]:
@@ -198,14 +277,18 @@ def row(runs: Runs, error: Callable[[Any], float], rounds: int) -> dict[str, Any
     with busy(BUSY):
         beside, _ = times({"sureprox": runs["sureprox"]}, 3)
     rivals = {name: value for name, value in best.items() if not name.startswith("sureprox")}
+    celer = {name: value for name, value in best.items() if name.startswith("celer")}
     fastest = min(rivals, key=lambda name: rivals[name])
     return {
         "milliseconds": {name: round(1000 * value, 3) for name, value in best.items()},
         "error": {name: float(f"{error(result):.2e}") for name, result in results.items()},
         "best rival": fastest,
         "times faster": round(rivals[fastest] / best["sureprox"], 2),
+        **({"times faster than celer": round(min(celer.values()) / best["sureprox"], 2)} if celer else {}),
         "slower beside two busy processes": round(beside["sureprox"] / best["sureprox"], 2),
         "same bits": bool(np.array_equal(again, results["sureprox"])),
+        "load average": round(os.getloadavg()[0], 1),  # of the machine: 1 to 3 where nothing else runs
+        "date": date.today().isoformat(),
     }
 
 
@@ -213,6 +296,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--small", action="store_true")
+    parser.add_argument("--only", nargs="+", default=[""])
     options = parser.parse_args()
     warnings.simplefilter("ignore", ConvergenceWarning)
     small, held = options.small, ExitStack()
@@ -222,9 +306,13 @@ def main() -> None:
         "LassoCV 500 x 1000": lambda: cross_validation(*((60, 100) if small else (500, 1000))),
         "sparse_encode 10,000 x 128": lambda: coding(200 if small else 10_000),
     }
+    work["256 logistic 250 x 500"] = lambda: logistic(8 if small else 256, held)
     for m, n in SIZES[:2] if small else SIZES:
         work[f"one {m} x {n}"] = partial(one_problem, m, n)
-    rows: dict[str, Any] = {}
+    work["one sparse 20,000 x 5,000"] = partial(one_problem, *((200, 100, 0.1) if small else SPARSE))
+    work = {name: prepared for name, prepared in work.items() if any(word in name for word in options.only)}
+    record = RECORDS / "cpu_home.json"
+    rows: dict[str, Any] = json.loads(record.read_text())["rows"] if options.only != [""] and record.exists() else {}
     with threadpool_limits(1, user_api="blas"), held:
         for name, prepared in work.items():
             runs, error = prepared()

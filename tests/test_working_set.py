@@ -1,6 +1,7 @@
-"""Least squares with a separable penalty on working sets: specification, kernel, and what `solve` makes of it."""
+"""Separable penalties on working sets: specification, kernel, and what `solve` makes of it."""
 
 import re
+import warnings
 from importlib.resources import files
 
 import numpy as np
@@ -9,10 +10,11 @@ import torch
 from scipy import optimize
 
 import sureprox as sp
+from helpers import labels
 from sureprox.guarantee.guaranteed import Track
 from sureprox.kernels.runtime.library import library
 from sureprox.kernels.working_set import cpu
-from sureprox.problems import LeastSquares, Problem
+from sureprox.problems import LeastSquares, Logistic, Problem
 from sureprox.problems.forms import along, form_of
 from sureprox.problems.penalties import L1, Box, ElasticNet, NonNegative, Separable, WeightedL1, Zero
 from sureprox.solve.at_once import solved_at_once
@@ -62,6 +64,118 @@ def violation(problem: Problem, x: torch.Tensor) -> float:
     low, high = exact.r.subdiff(x)
     off = torch.maximum(low + g.reshape(x.shape), -g.reshape(x.shape) - high).clamp(min=0)
     return float((off.amax(1) / (b.unsqueeze(1) @ A).reshape(len(x), -1).abs().amax(1)).max())
+
+
+def logistic(m, n, penalty="lasso", batch=3, seed=0, dtype=F64, shared=False, scale=0.02):
+    """The same labels for other matrices; `scale` times the penalty."""
+    given = made(m, n, penalty, batch, seed, shared=shared)
+    r = given.r.scaled(torch.full((batch,), scale, dtype=F64))
+    return Problem(Logistic(given.f.A.to(dtype), labels(batch, m, seed).to(dtype)), r)
+
+
+def sparse(m, n, batch=1, seed=0, dtype=F64, loss=LeastSquares, lam=0.1):
+    """Four of five entries are zero, and so are whole rows and columns."""
+    g = torch.Generator().manual_seed(seed)
+    A = torch.randn(m, n, generator=g, dtype=F64) * (torch.rand(m, n, generator=g, dtype=F64) > 0.8)
+    A[::7], A[:, 5] = 0, 0
+    b = labels(batch, m, seed) if loss is Logistic else torch.randn(batch, m, generator=g, dtype=F64)
+    return Problem(loss(A.to(dtype).to_sparse(), b.to(dtype)), L1(lam if loss is LeastSquares else lam / m))
+
+
+def densely(given: Problem) -> Problem:
+    A = given.f.A
+    whole = torch.zeros(A.shape, dtype=A.values.dtype)
+    whole[A.rows(), A.places.long()] = A.values
+    data = given.f.b if isinstance(given.f, LeastSquares) else given.f.y
+    return Problem(type(given.f)(whole, data), given.r)
+
+
+LOGISTIC = [name for name in PENALTIES if name not in ("none", "nnls", "with free", "all")]
+
+
+@pytest.mark.parametrize("name", LOGISTIC)
+@pytest.mark.parametrize(("m", "n"), [(30, 17), (15, 24)])
+def test_logistic_kernel_and_specification_are_optimal(name, m, n):
+    given = logistic(m, n, name)
+    plain, ours = working_set.solved(given, 1e-9, 1e-9), cpu.solved(given, 1e-9, 1e-9)
+    for x in (plain, ours):
+        seen = given.certificate(x)
+        assert bool((seen.gap <= 1e-9 * seen.objective).all())
+    torch.testing.assert_close(given.objective(plain), given.objective(ours), rtol=3e-9, atol=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, F64])
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("scale", [1e-4, 0.1])
+def test_logistic_solves_need_no_iterations(shared, dtype, scale):
+    for penalty in ("lasso", "elastic net", "box"):
+        given = logistic(40, 50, penalty, dtype=dtype, shared=shared, scale=scale)
+        solution = sp.solve(given)
+        assert set(solution.track) == {Track.ACTIVE_SET}
+        seen = given.to(dtype=F64).certificate(solution.x.double())
+        torch.testing.assert_close(seen.objective, solution.objective, rtol=1e-12, atol=1e-12)
+        assert bool((seen.gap <= 1.01e-6 * seen.objective).all())
+
+
+def test_an_intercept_is_free():
+    """A column of ones without a penalty: judged by `free_gap`, and optimal by the definition."""
+    g = torch.Generator().manual_seed(1)
+    A = torch.cat([torch.ones(60, 1, dtype=F64), torch.randn(60, 30, generator=g, dtype=F64)], 1)
+    weights = torch.where(torch.arange(31) == 0, 0.0, 0.03).double()
+    given = Problem(Logistic(A, labels(1, 60, 3)), WeightedL1(weights))
+    solution = sp.solve(given)
+    assert set(solution.track) == {Track.ACTIVE_SET}
+    slope = given.grad(solution.x)[0]
+    assert abs(float(slope[0])) <= 1e-6
+    assert float((slope[1:].abs() - 0.03).max()) <= 1e-5
+
+
+def test_separable_data_without_a_penalty_on_them_are_not_claimed_solved():
+    """Nothing bounds the coordinate that tells the labels apart."""
+    A = torch.randn(40, 20, generator=torch.Generator().manual_seed(0), dtype=F64)
+    weights = torch.where(torch.arange(20) == 0, 0.0, 1.0).double()
+    given = Problem(Logistic(A, (A[:, 0] > 0).double()[None]), WeightedL1(weights))
+    solution = sp.solve(given, max_iter=1000)
+    assert bool(torch.isfinite(solution.x).all())
+    assert bool(solution.objective[0] >= 0)
+    if bool(solution.converged[0]):  # then the loss has reached what tol allows
+        assert float(solution.objective[0]) <= 1e-6
+
+
+def test_logistic_agrees_with_scikit_learn():
+    linear_model = pytest.importorskip("sklearn.linear_model")
+    g = np.random.default_rng(0)
+    A, y = g.normal(size=(200, 40)), (g.random(200) > 0.5).astype(float)
+    lam = 0.01
+    options = {"penalty": "l1", "solver": "saga", "fit_intercept": False, "tol": 1e-9, "max_iter": 100_000}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of newer names of its arguments
+        theirs = linear_model.LogisticRegression(C=1 / (lam * 200), **options).fit(A, y).coef_[0]
+    ours = sp.solve(sp.logistic(A, y, lam), tol=1e-10)
+    assert ours.track[0] == Track.ACTIVE_SET
+    np.testing.assert_allclose(ours.x[0], theirs, atol=1e-5)
+
+
+@pytest.mark.parametrize("loss", [LeastSquares, Logistic])
+@pytest.mark.parametrize("dtype", [torch.float32, F64])
+@pytest.mark.parametrize(("m", "n"), [(70, 40), (40, 90)])
+def test_sparse_and_dense_are_the_same_problem(loss, dtype, m, n):
+    given = sparse(m, n, 2, dtype=dtype, loss=loss)
+    ours, plain = cpu.solved(given, 1e-9, 1e-9), working_set.solved(given, 1e-9, 1e-9)
+    exact, whole = given.to(dtype=F64), densely(given.to(dtype=F64))
+    for x in (ours, plain):
+        seen = whole.certificate(x)
+        assert bool((seen.gap <= 1e-9 * seen.objective).all())
+    torch.testing.assert_close(exact.objective(ours), whole.objective(plain), rtol=3e-9, atol=0)
+    solution = sp.solve(given)
+    assert set(solution.track) == {Track.ACTIVE_SET}
+    assert solution.engine == "kernels"
+
+
+def test_a_sparse_matrix_of_zeros_has_a_solution():
+    solution = sp.solve(Problem(LeastSquares(torch.zeros(4, 20).to_sparse(), torch.ones(1, 4)), L1(0.1)))
+    assert solution.converged.all()
+    assert not solution.x.any()
 
 
 @pytest.mark.parametrize("name", PENALTIES)
@@ -142,16 +256,18 @@ def test_numbers_beyond_float64_are_no_answer():
 
 def test_neither_neighbours_nor_threads_change_a_bit():
     threads = torch.get_num_threads()
-    for shared in (False, True):
-        given = made(40, 60, "little", batch=70, shared=shared)
+    cases = [made(40, 60, "little", batch=70, shared=shared) for shared in (False, True)]
+    cases += [logistic(40, 60, batch=70, shared=shared) for shared in (False, True)]
+    cases += [sparse(200, 1200, 4, lam=1.0), sparse(200, 1200, 1, lam=1.0), sparse(50, 60, 70, loss=Logistic)]
+    for given in cases:
         whole = cpu.solved(given, 1e-6, 1e-6)  # of a shared A, the whole normal matrix is computed
-        few = cpu.solved(given.select(torch.arange(2)), 1e-6, 1e-6)
+        few = cpu.solved(given.select(torch.arange(min(2, given.batch))), 1e-6, 1e-6)
         try:
             torch.set_num_threads(3)
             assert torch.equal(cpu.solved(given, 1e-6, 1e-6), whole)
         finally:
             torch.set_num_threads(threads)
-        assert torch.equal(few, whole[:2])
+        assert torch.equal(few, whole[: len(few)])
         assert torch.equal(cpu.solved(given, 1e-6, 1e-6), whole)
 
 
@@ -233,8 +349,11 @@ def test_who_asks_for_iterations_gets_them(asked):
 def test_what_it_is_for():
     assert at_once(form_of(made(30, 50)), "auto").solved is cpu.solved
     wide = Problem(LeastSquares(torch.ones(1, 4, working_set.FREE + 1), torch.ones(1, 4)), Zero())
-    logistic = sp.logistic(torch.ones(1, 4, 30), torch.ones(1, 4), 0.1)
-    for other in (wide, logistic, made(30, 50).shifted(1.0), made(30, 15)):
+    assert at_once(form_of(sp.logistic(torch.ones(1, 4, 30), torch.ones(1, 4), 0.1)), "auto").solved is cpu.solved
+    assert at_once(form_of(sparse(30, 50)), "auto").solved is cpu.solved
+    weighted = Problem(Logistic(torch.ones(1, 4, 30), torch.ones(1, 4), weights=torch.ones(1, 4)), L1(0.1))
+    unpenalized = Problem(Logistic(torch.ones(1, 4, 30), torch.ones(1, 4)), Zero())
+    for other in (wide, weighted, unpenalized, made(30, 50).shifted(1.0), made(30, 15)):
         assert at_once(form_of(other), "auto").solved is None
     assert at_once(form_of(made(30, 50)), "plain").solved is None
 
@@ -288,11 +407,11 @@ def test_a_floor_of_the_whole():
 def test_the_constants_are_those_of_the_specification():
     text = files("sureprox.kernels").joinpath("working_set", "working_set.h").read_text()
     text += files("sureprox.kernels").joinpath("working_set", "inner.h").read_text()
-    text += files("sureprox.kernels").joinpath("working_set", "columns.h").read_text()
+    text += files("sureprox.kernels").joinpath("working_set", "cholesky.h").read_text()
     for here, there in (("ROUNDS", "WORKING_SETS"), *((name, name) for name in NAMES)):
         found = re.search(rf"\b{there} = ([\d.e+-]+)[,;]", text)
         assert found is not None, there
         assert float(found[1]) == getattr(working_set, here)
 
 
-NAMES = ("LEAST", "SHARE", "SPARE", "LOOSE", "SMALL", "FLAT", "DEPENDS", "EPOCHS")
+NAMES = ("LEAST", "SHARE", "SPARE", "LOOSE", "SMALL", "FLAT", "DEPENDS", "EPOCHS", "FLATTEST", "LENGTHS", "LEVEL")

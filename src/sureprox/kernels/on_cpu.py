@@ -9,21 +9,22 @@ from sureprox.kernels.certified import cpu as certified
 from sureprox.kernels.lipschitz import cpu as lipschitz
 from sureprox.kernels.network import cpu as network
 from sureprox.kernels.products import cpu as products
-from sureprox.kernels.runtime.native import LARGEST_ALONE, suits, suits_squares
+from sureprox.kernels.runtime.native import LARGEST_ALONE, suits, suits_matrices, suits_squares
 from sureprox.kernels.support import cpu as support
 from sureprox.kernels.sure.cpu import suits_sure, sure_move
 from sureprox.kernels.working_set import cpu as working_set
 from sureprox.optimizers import GoMathL2O, LearnedOptimizer, Optimizer, Sure
 from sureprox.optimizers.lstm import CoordinateNetwork
-from sureprox.problems.forms import Form, Shape
+from sureprox.problems.forms import Form, Loss, Shape
 from sureprox.support.working_set import has_working_sets
 
 
 def at_once(form: Form) -> Operations:
     """What solves problems of this form without an optimizer, and says what the answers are worth."""
-    if not suits(form) or not form.contiguous or not has_working_sets(form):
+    if not suits(form) or not has_working_sets(form):
         return PLAIN
-    return Operations(certificate=certificate.certificate, solved=working_set.solved)
+    known = certificate.certificate if form.contiguous else None
+    return Operations(certificate=known, solved=working_set.solved)
 
 
 def operations(form: Form, optimizer: Optimizer[Any]) -> Operations:
@@ -33,6 +34,8 @@ def operations(form: Form, optimizer: Optimizer[Any]) -> Operations:
     found = _moves(form, optimizer)
     if form.m and form.contiguous and form.m * form.n <= LARGEST_ALONE:
         found = replace(found, largest=lipschitz.largest_eigenvalue)
+    if suits_matrices(form) and form.loss is Loss.LOGISTIC and form.separable and not form.weighted:
+        found = replace(found, certificate=certificate.certificate)
     if not suits_squares(form):
         return found
     found = replace(found, gradient=products.gradient, look=certified.look, ahead=certified.ahead)

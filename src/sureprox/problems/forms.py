@@ -58,7 +58,7 @@ class Form:
     Only exactly the classes of this package have a name here: a subclass may mean something else, and is OWN.
     """
 
-    loss: Loss
+    loss: Loss  # of a dense A, else OWN
     penalty: Shape
     shared: bool  # one A for all instances
     contiguous: bool  # A lies in one piece, on a GPU at a multiple of 16 bytes
@@ -69,6 +69,7 @@ class Form:
     dtype: torch.dtype
     device: torch.device
     differentiable: bool  # some of its tensors require a gradient
+    sparse_loss: Loss = Loss.OWN  # of a sparse A with numbers of 32 bits for its places
 
     @property
     def lasso(self) -> bool:
@@ -95,6 +96,16 @@ def loss_of(problem: Problem) -> Loss:
         return Loss.WEIGHTED_SQUARES
     if type(f) is Logistic and f.offset is not None:
         return Loss.POINTWISE
+    return LOSSES.get(type(f), Loss.OWN)
+
+
+def sparse_loss_of(problem: Problem) -> Loss:
+    """The same with a sparse A."""
+    f = problem.f
+    if not isinstance(f, LinearModel) or type(f.A) is not Sparse or f.A.starts.dtype != torch.int32:
+        return Loss.OWN
+    if getattr(f, "root", None) is not None or getattr(f, "offset", None) is not None:
+        return Loss.OWN
     return LOSSES.get(type(f), Loss.OWN)
 
 
@@ -154,6 +165,7 @@ def form_of(problem: Problem) -> Form:
         dtype=problem.dtype,
         device=problem.device,
         differentiable=problem.requires_grad,
+        sparse_loss=sparse_loss_of(problem) if plain else Loss.OWN,
     )
 
 
@@ -170,6 +182,18 @@ def dense(problem: Problem) -> Dense:
     assert isinstance(f, LeastSquares | Logistic)
     assert isinstance(f.A, Tensor)
     return Dense(f.A, f.b if isinstance(f, LeastSquares) else f.y)
+
+
+def sparse(problem: Problem) -> tuple[Sparse, Tensor]:
+    """A and the target of a problem whose form has a `sparse_loss`."""
+    f = problem.f
+    assert isinstance(f, LeastSquares | Logistic)
+    assert isinstance(f.A, Sparse)
+    return f.A, f.b if isinstance(f, LeastSquares) else f.y
+
+
+def is_logistic(problem: Problem) -> bool:
+    return isinstance(problem.f, Logistic)
 
 
 def curvature_of(problem: Problem) -> float | None:

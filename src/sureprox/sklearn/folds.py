@@ -10,7 +10,7 @@ from torch import Tensor
 
 from sureprox.base.errors import InputError
 from sureprox.problems import LeastSquares, Problem, WeightedLeastSquares, Zero
-from sureprox.problems.forms import along, form_of
+from sureprox.problems.forms import along, form_of, scaled
 from sureprox.problems.smooth import LinearModel
 from sureprox.sklearn import linear
 from sureprox.sklearn.engine import Fitted
@@ -100,12 +100,11 @@ class FoldErrors:
                 if operations.solved is None:
                     return None
                 scales = size[folds].unsqueeze(1) * alphas[these]
-                whole = along(problem, scales)
-                found = solved_at_once(whole, operations, self.path_tol, 1.0, chain=K)
+                found = solved_at_once(along(problem, scales), operations, self.path_tol, 1.0, chain=K)
                 x = found.solution.x
                 if len(found.left):
-                    rest = self.solved(whole.select(found.left), floor=1.0, x0=x[found.left])
-                    x = x.index_copy(0, found.left, rest.x)
+                    few = scaled(problem.select(found.left // K), scales.reshape(-1)[found.left])
+                    x = x.index_copy(0, found.left, self.solved(few, floor=1.0, x0=x[found.left]).x)
                 made = self._errors(x, self.targets[:, these], folds)
                 errors[these, folds] = made.unflatten(0, (len(alphas[these]), -1))
         return errors

@@ -144,10 +144,11 @@ def solve(
     """Run `optimizer`, or the pretrained one of that name, until each certificate is below `tol` (`StoppingRule`).
 
     Without an optimizer, `default_optimizer` chooses, unless no iterations are needed. On a CPU, where none of x0,
-    `record`, `step_size`, `generator`, `polish=False` and a `max_iter` below 1,000 is asked for, least squares with a
-    separable penalty is solved on working sets by the kernels (`sureprox.support.working_set`); where there are none,
-    points are judged as all others are; what is not solved so goes on with the optimizer, from the point found.
-    points are judged as all others are; what is not solved so goes on with the optimizer, from the point that was found.
+    `record`, `step_size`, `generator`, `polish=False` and a `max_iter` below 1,000 is asked for, least squares or a
+    logistic loss, with a separable penalty, is solved on working sets by the kernels (`sureprox.support.working_set`); where
+    there are none, and no `callback`, a LASSO problem of at most 48 coordinates by following its path
+    (`sureprox.support.path`). The points are judged as all others are; what is not solved so goes on with the
+    optimizer, from the point that was found.
 
     `certify=True`: FISTA and restarted FISTA run beside the optimizer and the best point seen is returned, so that
     F(x_k) - F* <= 2 L |x_0 - x*|^2 / (k + 1)^2 for k >= 1, whatever the optimizer does (`Certified`).

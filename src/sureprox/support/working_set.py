@@ -1,4 +1,4 @@
-"""Sparse least squares, exactly: working sets that grow by what is most violated, and Newton steps on their support."""
+"""Sparse solutions, exactly: working sets that grow by what is most violated, and Newton steps on their support."""
 
 from dataclasses import dataclass
 from math import sqrt
@@ -8,7 +8,8 @@ from torch import Tensor
 
 from sureprox.base.types import Vectors
 from sureprox.problems import Problem
-from sureprox.problems.forms import Form, Loss, Pieces, Shape, dense, pieces_of
+from sureprox.problems.forms import Form, Loss, Pieces, Shape, is_logistic, pieces_of
+from sureprox.problems.smooth import LinearModel
 
 MOST = 2048  # coordinates of a working set
 ROUNDS = 60  # working sets
@@ -18,14 +19,20 @@ SPARE = 0.9  # of the tolerance, so that rounding does not undo what was reached
 LOOSE = 0.3  # of the tolerance, for the gradient where r has neither cost nor bounds
 FREE = 512  # coordinates: up to here a working set may hold all of them, as it must without a penalty
 SMALL = 1e-12  # of |g_j|: what rounding leaves of a violation
+FLATTEST = 1e-6  # of the largest curvature of a row: none of a model is less
+LENGTHS = 30  # powers of 1/2 of a step to the minimum of a model
+LEVEL = 4e-15  # relative: differences of F that are rounding
 FLAT = 1e-9  # of its terms: less of a slope is rounding
 DEPENDS = 1e-11  # of a column's square: with less of it left, the column depends on others
 
 
 def has_working_sets(form: Form) -> bool:
-    """Whether `solved` applies and pays: least squares with a dense A, a separable penalty, a CPU."""
-    fits = form.separable and (form.penalty is not Shape.ZERO or form.n <= FREE)
-    known = form.loss is Loss.SQUARES and form.m > 0 and not form.shifted
+    """Whether `solved` applies and pays: least squares or a logistic loss, both without weights, with a dense or sparse
+    A, a separable penalty, a CPU."""
+    dense = form.loss is not Loss.OWN and form.m > 0 and form.contiguous
+    loss = form.loss if dense else form.sparse_loss
+    fits = form.separable and (form.penalty is not Shape.ZERO or (loss is Loss.SQUARES and form.n <= FREE))
+    known = loss in (Loss.SQUARES, Loss.LOGISTIC) and not form.weighted and not form.shifted
     return known and fits and form.device.type == "cpu" and form.dtype in (torch.float32, torch.float64)
 
 
@@ -43,6 +50,10 @@ def solved(problem: Problem, tol: float, floor: float, start: Vectors | None = N
     v_j^2 / (|a_j|^2 + l2_j) join, twice what each would lower F by alone: as many as x has already, at least
     1.5 sqrt(n). So most of A is read a few times only.
 
+    Another loss than squares is replaced in each round by its quadratic model at x, with phi'' at least 1e-6 of its
+    largest value, and x moves towards the minimum of that: the longest of 1, 1/2, 1/4, ... of the way that lowers F.
+    Near the solution, where F tells no difference any more, all of it.
+
     It starts at zero or at `start`; in a `chain` of instances, which lie one after the other and have the same A, from
     the solution of the one before. What a point is worth, a certificate has to say.
 
@@ -50,54 +61,90 @@ def solved(problem: Problem, tol: float, floor: float, start: Vectors | None = N
     on others out of a Newton step, and returns numbers of the problem's precision where these are good enough.
     """
     exact = problem.to(dtype=torch.float64)
-    A, b = dense(exact)
     pieces = Pieces(*(part.expand(problem.batch, problem.n) for part in pieces_of(exact)))
     x = torch.zeros(problem.batch, problem.n, dtype=torch.float64) if start is None else start.double()
     found: list[Tensor] = []
     for i in range(problem.batch):
-        one = Instance(
-            exact.select(torch.tensor([i])), A if A.ndim == 2 else A[i], b[i], Pieces(*(part[i] for part in pieces))
-        )
+        one = Instance(exact.select(torch.tensor([i])), Pieces(*(part[i] for part in pieces)))
         found.append(one.solved(found[-1] if i % chain else x[i], tol, floor))
     return torch.stack(found)
 
 
 @dataclass(frozen=True)
 class Instance:
-    """One of a batch, as it is and as (m, n), (m,) and (n,)."""
+    """One of a batch, and its penalty as (n,)."""
 
     problem: Problem
-    A: Tensor
-    b: Tensor
     r: Pieces
+
+    @property
+    def f(self) -> LinearModel:
+        assert isinstance(self.problem.f, LinearModel)
+        return self.problem.f
 
     def solved(self, x: Tensor, tol: float, floor: float) -> Tensor:
         x = x.clamp(self.r.low, self.r.high)
-        W, squares, stuck = x != 0, self.A.square().sum(0), 0
-        tiny = LOOSE * tol * float((self.A.mT @ (self.A @ x - self.b)).abs().max())
+        rows = torch.ones(1, self.f.m, dtype=torch.float64)
+        W, squares, stuck, still = x != 0, self.f.map.column_squares(rows)[0], 0, True
+        tiny = LOOSE * tol * float(self._slope(x).abs().max())
+        worth = floor * float(self.f.value(torch.zeros_like(x).unsqueeze(0)))
         for _ in range(ROUNDS):
-            if self._solves(x, tol, floor, tiny):
+            if self._solves(x, tol, worth, tiny):
                 return x
-            g = self.A.mT @ (self.A @ x - self.b)
+            g = self._slope(x)
             v = self.problem.r.distance(x.unsqueeze(0), g.unsqueeze(0))[0]
             v = torch.where(W | (v <= SMALL * g.abs()), 0.0, v)
             count = max(LEAST, int(SHARE * sqrt(len(x))), int((x != 0).sum()))
             more = (v.square() / (squares + self.r.l2)).nan_to_num(nan=0.0).topk(min(count, int((v > 0).sum()))).indices
-            stuck = stuck + 1 if not len(more) else 0
+            stuck = stuck + 1 if still and not len(more) else 0
             if stuck > 2 or int(W.sum()) + len(more) > MOST:
                 return x
             W[more] = True
             index = W.nonzero()[:, 0]
-            part = Restricted(self.A[:, index].mT @ self.A[:, index], Pieces(*(of[index] for of in self.r)))
-            x = x.index_copy(0, index, part.solved(x[index], g[index]))
+            part = Restricted(self._hessian(x, index), Pieces(*(of[index] for of in self.r)))
+            x, still = self._towards(x, x.index_copy(0, index, part.solved(x[index], g[index])))
         return x
 
-    def _solves(self, x: Tensor, tol: float, floor: float, tiny: float) -> bool:
+    def _slope(self, x: Tensor) -> Tensor:
+        return self.f.grad(x.unsqueeze(0))[0]
+
+    def _hessian(self, x: Tensor, index: Tensor) -> Tensor:
+        """Of f at x, or of its model."""
+        columns = self.f.map.columns(index.unsqueeze(0))
+        if not is_logistic(self.problem):
+            return columns[0].mT @ columns[0]
+        root = self.f.hessian_root(x.unsqueeze(0), torch.ones_like(columns[:, :, :1]))[0]
+        D = root.square()
+        weighted = D.clamp(min=FLATTEST * float(D.max())).sqrt() * columns[0]
+        return weighted.mT @ weighted
+
+    def _towards(self, x: Tensor, there: Tensor) -> tuple[Tensor, bool]:
+        """The longest of 1, 1/2, 1/4, ... times the way that lowers F, or all of it where F tells no difference.
+
+        x where there is none; and whether F stays as it is but for rounding. Squares are their own model.
+        """
+        if not is_logistic(self.problem):
+            return there, True
+        now = self._value(x)
+        rounding = LEVEL * abs(now)
+        for k in range(LENGTHS):
+            point = there if k == 0 else x + 0.5**k * (there - x)
+            value = self._value(point)
+            if value < now - rounding:
+                return point, False
+            if k == 0 and value <= now + rounding:
+                return point, True
+        return x, True
+
+    def _value(self, x: Tensor) -> float:
+        return float(self.problem.objective(x.unsqueeze(0)))
+
+    def _solves(self, x: Tensor, tol: float, worth: float, tiny: float) -> bool:
         """By the gap, or, where r leaves coordinates loose so that it says nothing, by the gradient."""
         seen = self.problem.certificate(x.unsqueeze(0))
         if bool(((self.r.l1 == 0) & (self.r.l2 == 0) & (self.r.low.isinf() | self.r.high.isinf())).any()):
             return float(seen.kkt) <= tiny
-        return bool(seen.gap <= SPARE * tol * max(float(seen.objective - seen.gap), floor * float(self.b @ self.b) / 2))
+        return bool(seen.gap <= SPARE * tol * max(float(seen.objective - seen.gap), worth))
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
-// What is known about a point of each problem of least squares with a separable penalty, in double precision and from one
-// read of A as it is: F, its duality gap, the KKT residual and the gradient g = A'z, z = A x - b.
+// What is known about a point of each problem with a loss of losses.h and a separable penalty, in double precision and from
+// one read of A as it is: F, its duality gap, the KKT residual and the gradient g = A'u, u the slopes of the rows.
 #pragma once
 #include "runtime/numbers.h"
+#include "certificate/losses.h"
 #include "certificate/separable.h"
 #include "runtime/widened.h"
 
@@ -9,41 +10,43 @@ template <class T> struct Certificate {
     const T *A, *b, *l1, *l2, *low, *high;  // (batch / copies, m, n), (batch, m), and see `Spread`
     const double* x;                        // (batch, n)
     double *out, *gradient;                 // (batch, 3), (batch, n)
-    int64_t batch, m, n, copies;  // of one A: `batch` where it is shared
+    int64_t batch, m, n, copies, logistic;  // `copies` of one A: `batch` where it is shared
     int64_t l1_row, l1_column, l2_row, l2_column, low_row, low_column, high_row, high_column;
     int64_t threads;
 };
 
-// z = A x - b for ROWS rows, of which `count` are there, and their part of g while they are in the nearest cache.
-template <class T>
-void widened_rows(const T* A, int64_t stride, const T* b, int count, const double* x, double* g, double* z,
+// The slopes at A x of ROWS rows, of which `count` are there, and their part of g while they are in the nearest cache.
+template <class T, class Loss>
+void widened_rows(const T* A, int64_t stride, const T* b, int count, const double* x, double* g, Loss& loss,
                   int64_t padded) {
+    double u[ROWS];
     Vec<double> sum[ROWS] = {};
     for (int64_t j = 0; j < padded; j += LANES<double>) {
         const Vec<double> v = load(x + j);
         for (int i = 0; i < ROWS; i++) sum[i] += widened(A + i * stride + j) * v;
     }
-    for (int i = 0; i < ROWS; i++) z[i] = i < count ? total<double>(sum[i]) - double(b[i]) : 0;
+    for (int i = 0; i < ROWS; i++) u[i] = i < count ? loss.row(total<double>(sum[i]), double(b[i])) : 0;
     for (int64_t j = 0; j < padded; j += LANES<double>) {
         Vec<double> v = load(g + j);
         for (int i = 0; i < ROWS; i++) {
-            v += widened(A + i * stride + j) * z[i];
+            v += widened(A + i * stride + j) * u[i];
             __builtin_prefetch(A + (ROWS + i) * stride + j);
         }
         store(g + j, v);
     }
 }
 
-template <class T> void certify(const Certificate<T>& in, int64_t instance) {
+template <class Loss, class T> void certify(const Certificate<T>& in, int64_t instance) {
     const int64_t m = in.m, n = in.n, padded = rounded_up(n, LANES<double>);
     const T *A = in.A + instance / in.copies * m * n, *b = in.b + instance * m;
     const double* point = in.x + instance * n;
     thread_local Penalty r;
+    thread_local Loss loss;
     r.take(in, instance);
+    loss.begin(m);
     double *x = scratch<double, 2>(2 * padded), *g = x + padded;
     std::memset(x, 0, 2 * padded * sizeof(double));
     std::memcpy(x, point, n * sizeof(double));
-    double square = 0, product = 0;
     // Rows may be read beyond their end, into the next one, where x is zero; the last ones are copied first.
     T* last = scratch<T, 3>(ROWS * padded);
     for (int64_t first = 0; first < m; first += ROWS) {
@@ -55,9 +58,7 @@ template <class T> void certify(const Certificate<T>& in, int64_t instance) {
             for (int i = 0; i < count; i++) std::memcpy(last + i * padded, rows + i * n, n * sizeof(T));
             rows = last, stride = padded;
         }
-        double z[ROWS];
-        widened_rows(rows, stride, b + first, count, x, g, z, padded);
-        for (int i = 0; i < count; i++) square += z[i] * z[i], product += z[i] * double(b[first + i]);
+        widened_rows(rows, stride, b + first, count, x, g, loss, padded);
     }
     double size = 0, kkt = 0;
     bool within = true;
@@ -65,7 +66,7 @@ template <class T> void certify(const Certificate<T>& in, int64_t instance) {
         size += r.value(j, x[j]), within &= r.within(j, x[j]);
         kkt = std::max(kkt, r.residual(j, x[j], g[j]));
     }
-    const double gap = gap_of(r, n, x, g, square, product), value = 0.5 * square + size;
+    const double gap = gap_of(r, n, x, g, loss), value = loss.value() + size;
     const double lost = value - value;  // zero, or not a number: then nothing is one
     double* out = in.out + 3 * instance;
     out[0] = within ? value : Penalty::NONE, out[1] = gap + lost, out[2] = kkt + lost;
@@ -73,5 +74,8 @@ template <class T> void certify(const Certificate<T>& in, int64_t instance) {
 }
 
 template <class T> void certificates(const Certificate<T>& in) {
-    parallel(in.batch, 2 * in.m * in.n, in.threads, [&](int64_t i) { certify(in, i); });
+    parallel(in.batch, 2 * in.m * in.n, in.threads, [&](int64_t i) {
+        if (in.logistic) certify<Logistic>(in, i);
+        else certify<Squares>(in, i);
+    });
 }

@@ -1,11 +1,13 @@
-"""Certificates of least squares with a separable penalty, in float64 from one read of A, on a CPU."""
+"""Certificates of squares and logistic losses with a separable penalty, in float64 from one read of A, on a CPU."""
+
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from sureprox.kernels.runtime.native import call, copies, penalty
 from sureprox.problems import Problem
-from sureprox.problems.forms import dense
+from sureprox.problems.forms import dense, is_logistic
 from sureprox.problems.problem import Certificate
 
 CERTIFICATE = ("certificate/certificate.h", "Certificate")
@@ -20,6 +22,7 @@ def certificate(problem: Problem, x: Tensor) -> Certificate:
     tensors: dict[str, Tensor | None] = {"A": A, "b": b.contiguous(), "x": y.contiguous()}
     tensors |= {"out": out, "gradient": gradient}
     parts, steps = penalty(problem)
-    call(CERTIFICATE, A.dtype, tensors | parts, batch=batch, m=m, n=n, copies=copies(problem), **steps)
+    sizes: dict[str, Any] = {"batch": batch, "m": m, "n": n, "copies": copies(problem)}
+    call(CERTIFICATE, A.dtype, tensors | parts, logistic=is_logistic(problem), **sizes, **steps)
     objective, gap, kkt = out.unbind(1)
     return Certificate(objective, gap, kkt, gradient)

@@ -1,5 +1,5 @@
-// The penalty r(x) = sum_j [l1_j |x_j| + l2_j/2 x_j^2], low_j <= x_j <= high_j, of one instance, and the duality gap of
-// least squares with it: what problems/separable.py computes and explains, in double precision.
+// The penalty r(x) = sum_j [l1_j |x_j| + l2_j/2 x_j^2], low_j <= x_j <= high_j, of one instance, and the duality gap of a
+// loss with it: what problems/separable.py computes and explains, in double precision.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -67,10 +67,10 @@ struct Penalty {
     }
 };
 
-// What is left of a sum over n coordinates: the duality gap at x, where the residual has this square and this product
-// with b, and the gradient is g. A loose coordinate with |g_j| <= `tiny` counts as if g_j were zero, up to |g_j x_j|.
-inline double gap_of(const Penalty& r, int64_t n, const double* x, const double* g, double square, double product,
-                     double tiny = 0) {
+// The duality gap at x, where the gradient is g and the loss what `Loss` knows of it (losses.h). A loose coordinate with
+// |g_j| <= `tiny` counts as if g_j were zero, up to |g_j x_j|.
+template <class Loss>
+double gap_of(const Penalty& r, int64_t n, const double* x, const double* g, const Loss& loss, double tiny = 0) {
     constexpr double NONE = Penalty::NONE;
     double high = NONE, low = NONE, flat_high = NONE, flat_low = NONE, left = 0;
     for (int64_t j = 0; j < n; j++) {
@@ -90,16 +90,15 @@ inline double gap_of(const Penalty& r, int64_t n, const double* x, const double*
             if (r.l2[j] == 0) low = limit < low ? limit : low;
         }
     }
-    const double best = square > 0 ? -product / square : 1;
     const auto at = [&](double s) {
-        double gap = 0.5 * (1 - s) * (1 - s) * square + left * std::fabs(s);
+        double gap = loss.gap(s) + left * std::fabs(s);
         for (int64_t j = 0; j < n; j++) {
             if (std::fabs(g[j]) <= tiny && r.loose(j, g[j])) continue;
             gap += r.fenchel_young(j, x[j], g[j], s);
         }
         return gap;
     };
-    const double first = at(std::min(std::max(best, -flat_low), flat_high));
+    const double first = at(std::min(std::max(loss.best(), -flat_low), flat_high));
     if (r.plain) return first;
     return std::min({first, at(std::min(std::max(1.0, -low), high)), at(0)});
 }

@@ -1,6 +1,7 @@
 // The problem of the working set alone: coordinate descent on its normal matrix G, and Newton steps on the coordinates at
 // which r has a slope, by Cholesky factors.
 #pragma once
+#include "certificate/losses.h"
 #include "certificate/separable.h"
 #include "working_set/columns.h"
 
@@ -13,10 +14,10 @@ constexpr int64_t HARD = 30;     // and for all after so many epochs
 struct Inner {
     enum Outcome { REACHED, MOVED, STUCK };
     static constexpr int64_t NOBODY = -1, LOST = -2;
-    const Columns* W = nullptr;
+    const Normal* W = nullptr;
     Penalty r;                 // of the working set
     std::vector<double> x, q;  // (room): the point, and the gradient there
-    double square = 0;         // |A x - b|^2
+    double square = 0;         // |A x - b|^2, or what takes its place in a model: <u, u / D>, u = phi'
     int64_t work = 0;          // multiply-adds so far
     std::vector<int64_t> moving;
     std::vector<double> right, d, image;
@@ -53,7 +54,7 @@ struct Inner {
     double gap(double tiny) const {
         double product = square;  // z'b = <z, A x> - |z|^2
         for (int64_t c = 0; c < count(); c++) product -= q[c] * x[c];
-        return gap_of(r, count(), x.data(), q.data(), std::max(square, 0.0), -product, tiny);
+        return gap_of(r, count(), x.data(), q.data(), Squares{std::max(square, 0.0), -product}, tiny);
     }
 
     // How far x_c may move before r has another slope there
@@ -176,7 +177,10 @@ struct Inner {
             if (WORTH * (work - since) < cost * (turned ? 2 : 1)) continue;
             Outcome outcome = newton();
             const bool hard = size <= CHEAP || epoch > HARD;
-            for (int64_t step = 0; hard && step < size && outcome == MOVED && work < most; step++) outcome = newton();
+            for (int64_t step = 0; hard && step < size && outcome == MOVED && work < most; step++) {
+                if (gap(tiny) <= target) return false;
+                outcome = newton();
+            }
             reached = outcome == REACHED;
             since = work;
         }

@@ -1,116 +1,76 @@
-// support/working_set.py: least squares with a separable penalty, from A as it is. Chains of instances are solved one
-// after the other, each from the solution of the one before; chains are spread over threads. Only one chain of a large A
-// has its own products spread, column by column, so that nobody's bits depend on the threads or on the neighbours.
+// support/working_set.py: a loss with a separable penalty, from A as it is. Chains of instances are solved one after the
+// other, each from the solution of the one before; chains are spread over threads. Only one chain of a large A has its own
+// products spread, column by column, so that nobody's bits depend on the threads or on the neighbours.
 #pragma once
+#include "working_set/entries.h"
 #include "working_set/inner.h"
 
 template <class T> struct WorkingSet {
-    const T *A, *b, *l1, *l2, *low, *high;
+    const T *A, *b, *l1, *l2, *low, *high;  // A: dense, or the values of a sparse one, by rows
+    const int *starts, *places, *starts_t, *places_t;  // of a sparse A and of A', else null
+    const T* values_t;
     const double* start;        // (batch, n), or null: zero
     double *x, *squares, *gram; // (batch, n); of the columns, and A'A of a shared A: room for both, or null
-    int64_t batch, m, n, copies, chain, most;  // `copies` of one A: `batch` where it is shared
+    int64_t batch, m, n, copies, chain, most, logistic;  // `copies` of one A: `batch` where it is shared
     int64_t l1_row, l1_column, l2_row, l2_column, low_row, low_column, high_row, high_column;
     double tol, floor;
     int64_t threads;
 };
 
-constexpr int64_t STRIP = 512;             // columns whose products one thread computes
 constexpr int64_t WORKING_SETS = 60;     // working sets
-constexpr int64_t ITERATIONS = 1000;       // what may be spent on an instance: two products with A in each
-constexpr int64_t LARGEST_COLUMNS = 1 << 24;  // numbers in double precision
+constexpr int64_t ITERATIONS = 1000;     // what may be spent on an instance: two products with A in each,
+constexpr int64_t ENOUGH = 1 << 26;      // or so many multiply-adds, tens of milliseconds
 constexpr int64_t LEAST = 16;
 constexpr double SHARE = 1.5, SPARE = 0.9, LOOSE = 0.3, SMALL = 1e-12;  // as in support/working_set.py: a test compares them
-constexpr double SHARP = 0.3;                 // of the tolerance: the gap to which a working set is solved
-
-// g = A'z of a strip of columns, and with `squares` those of its columns
-template <class T, bool SQUARES>
-void strip_products(const T* A, int64_t m, int64_t n, int64_t from, int64_t to, const double* z, double* g, double* s) {
-    constexpr int64_t HEIGHT = 8;
-    const int64_t whole = from + (to - from) / LANES<double> * LANES<double>;
-    for (int64_t j = from; j < to; j++) g[j] = 0;
-    if (SQUARES)
-        for (int64_t j = from; j < to; j++) s[j] = 0;
-    for (int64_t i = 0; i < m; i += HEIGHT) {
-        const int count = int(std::min<int64_t>(HEIGHT, m - i));
-        double by[HEIGHT];
-        for (int r = 0; r < count; r++) by[r] = z[i + r];
-        const T* rows = A + i * n;
-        const auto columns = [&](auto height) IN_PLACE {
-            for (int64_t j = from; j < whole; j += LANES<double>) {
-                Vec<double> sum = load(g + j), squares = SQUARES ? load(s + j) : Vec<double>{};
-                for (int r = 0; r < height; r++) {
-                    const Vec<double> a = widened(rows + r * n + j);
-                    sum += a * by[r];
-                    if (SQUARES) squares += a * a;
-                }
-                store(g + j, sum);
-                if (SQUARES) store(s + j, squares);
-            }
-        };
-        if (count == HEIGHT) columns(std::integral_constant<int, HEIGHT>());
-        else columns(count);
-        for (int64_t j = whole; j < to; j++)
-            for (int r = 0; r < count; r++) {
-                const double a = double(rows[r * n + j]);
-                g[j] += a * by[r];
-                if (SQUARES) s[j] += a * a;
-            }
-    }
-}
-
-template <class T>
-void products(const T* A, int64_t m, int64_t n, const double* z, double* g, double* squares, int threads) {
-    parallel((n + STRIP - 1) / STRIP, m * STRIP, threads, [&](int64_t part) {
-        const int64_t from = part * STRIP, to = std::min(n, from + STRIP);
-        if (squares) strip_products<T, true>(A, m, n, from, to, z, g, squares);
-        else strip_products<T, false>(A, m, n, from, to, z, g, squares);
-    });
-}
+constexpr double FLATTEST = 1e-6, LEVEL = 4e-15;
+constexpr int64_t LENGTHS = 30;
+constexpr double SHARP = 0.3;                 // of the tolerance: the gap to which a working set is solved,
+constexpr double ROUGH = 1e-3;                // and of the gap at which a model is made
 
 // What one thread keeps for a chain
-template <class T> struct Chain {
+template <class T, class Held, class Loss> struct Chain {
     const WorkingSet<T>& in;
     int threads;
-    Columns W;
+    Held W;
     Inner inner;
     Penalty r;
-    std::vector<double> x, z, g, squares, b;
+    Loss loss;
+    std::vector<double> x, t, u, g, squares, b, D, v, move;
     std::vector<int64_t> more;
     std::vector<std::pair<double, int64_t>> wanted;
-    const T* A = nullptr;
     const double* norms = nullptr;
-    double bb = 0, square = 0, product = 0;
+    double at_zero = 0;  // f(0)
 
     Chain(const WorkingSet<T>& in, int threads) : in(in), threads(threads) { inner.W = &W; }
 
     void begin(int64_t instance) {
-        A = in.A + instance / in.copies * in.m * in.n;
-        W.begin(in.m, in.n);
-        x.assign(in.n, 0), z.assign(in.m, 0), g.assign(in.n, 0), b.clear();
+        W.begin(in, instance);
+        x.assign(in.n, 0), t.assign(in.m, 0), u.assign(in.m, 0), g.assign(in.n, 0), b.clear();
         norms = in.squares;
         inner.x.clear();
     }
 
-    // z = A_W x_W - b, and its numbers
-    void residual() {
-        for (int64_t i = 0; i < in.m; i++) z[i] = -b[i];
-        for (int64_t c = 0; c < W.count; c++)
-            if (const double v = x[W.index[c]])
-                for (int64_t i = 0; i < in.m; i++) z[i] += v * W.part[c * W.tall + i];
-        square = product = 0;
-        for (int64_t i = 0; i < in.m; i++) square += z[i] * z[i], product += z[i] * b[i];
-    }
-
+    // t = A x and what follows from it
     void look() {
-        residual();
+        v.resize(W.count);
+        for (int64_t c = 0; c < W.count; c++) v[c] = x[W.index[c]];
+        W.image(v.data(), t.data());
+        loss.begin(in.m);
+        for (int64_t i = 0; i < in.m; i++) u[i] = loss.row(t[i], b[i]);
         const bool first = !norms;
         if (first) squares.resize(in.n), norms = squares.data();
-        products(A, in.m, in.n, z.data(), g.data(), first ? squares.data() : nullptr, threads);
+        W.products(u.data(), g.data(), first ? squares.data() : nullptr, threads);
+    }
+
+    double value() const {
+        double value = loss.value();
+        for (int64_t j = 0; j < in.n; j++) value += r.value(j, x[j]);
+        return value;
     }
 
     // The columns in `more` join.
     void join() {
-        W.add(A, more, in.gram, threads);
+        W.add(more);
         inner.r.clear();
         for (int64_t j : W.index) inner.r.add(r, j);
         inner.x.resize(W.room, 0), inner.q.resize(W.room, 0);
@@ -122,8 +82,11 @@ template <class T> struct Chain {
         for (int64_t i = 0; i < in.m; i++) target[i] = double(in.b[instance * in.m + i]);
         const bool known = target == b;
         b.swap(target);
-        bb = 0;
-        for (double v : b) bb += v * v;
+        if (!known) {
+            at_zero = 0;
+            loss.begin(in.m);
+            for (double target : b) at_zero += loss.term(0, target);
+        }
         more.clear();
         bool moved = !known;
         for (int64_t j = 0; j < in.n; j++) {
@@ -137,12 +100,14 @@ template <class T> struct Chain {
             b.clear();  // g is not that of x
             return false;
         }
+        const int64_t before = W.count;
         join();
+        if (Loss::QUADRATIC) W.square(before, in.gram, threads);
         if (moved) look();
         return true;
     }
 
-    bool fits(int64_t count) const { return count <= in.most && count * W.tall <= LARGEST_COLUMNS; }
+    bool fits(int64_t count) const { return count <= in.most && W.fits(count); }
 
     void solve(int64_t instance) {
         r.take(in, instance);
@@ -152,17 +117,18 @@ template <class T> struct Chain {
         double steepest = 0;
         for (int64_t j = 0; j < in.n; j++) steepest = std::max(steepest, std::fabs(g[j]));
         const double tiny = LOOSE * in.tol * steepest;
-        const int64_t most = ITERATIONS * 2 * in.m * in.n;
+        const int64_t most = std::max(ENOUGH, ITERATIONS * 2 * W.read());
         bool rounded = sizeof(T) < sizeof(double), exact = false;
-        double sharp = SHARP;
+        double sharp = SHARP, last = Penalty::NONE;
         int stuck = 0;
         for (int64_t round = 0; round < WORKING_SETS && inner.work < most; round++) {
-            double value = 0.5 * square, kkt = 0;
-            for (int64_t j = 0; j < in.n; j++) value += r.value(j, x[j]);
-            const double gap = gap_of(r, in.n, x.data(), g.data(), square, product, tiny);
+            const double value = this->value(), gap = gap_of(r, in.n, x.data(), g.data(), loss, tiny);
+            if (!Loss::QUADRATIC) exact |= !(value < last - LEVEL * std::fabs(last));  // what was gained, rounding took
+            last = value;
+            double kkt = 0;
             for (int64_t j = 0; j < in.n; j++)
                 if (r.loose(j, g[j])) kkt = std::max(kkt, r.residual(j, x[j], g[j]));
-            const double limit = SPARE * in.tol * std::max(value - gap, in.floor * bb / 2);
+            const double limit = SPARE * in.tol * std::max(value - gap, in.floor * at_zero);
             if ((gap <= limit && kkt <= tiny) || !std::isfinite(value)) return;
             choose();
             // Without l1 all that is violated will have to join.
@@ -172,16 +138,64 @@ template <class T> struct Chain {
                 rounded = false;
             }
             if (more.empty()) sharp *= SHARP;
-            const int64_t before = W.count, after = before + int64_t(more.size());
-            if (!fits(after)) return;
+            const int64_t before = W.count;
+            if (!fits(before + int64_t(more.size()))) return;
             join();
-            inner.work += (after - before) * after * in.m + in.m * in.n;
+            inner.work += W.made(Loss::QUADRATIC ? before : 0) + W.read();
+            model(before);
             for (int64_t c = 0; c < W.count; c++) inner.x[c] = x[W.index[c]], inner.q[c] = g[W.index[c]];
-            inner.square = square;
-            exact = inner.solve(std::max(sharp * limit, 0.0), tiny, most);
-            for (int64_t c = 0; c < W.count; c++) x[W.index[c]] = rounded ? double(T(inner.x[c])) : inner.x[c];
+            const double rough = Loss::QUADRATIC ? 0 : ROUGH * gap;
+            exact = inner.solve(std::max(sharp * limit, rough), tiny, most);
+            const double share = Loss::QUADRATIC ? 1 : searched(value, exact);
+            for (int64_t c = 0; c < W.count; c++) {
+                double& at = x[W.index[c]];
+                const double there = share == 1 ? inner.x[c] : at + share * (inner.x[c] - at);
+                at = rounded ? double(T(there)) : there;
+            }
             look();
         }
+    }
+
+    // The quadratic model of the loss on W
+    void model(int64_t before) {
+        if (Loss::QUADRATIC) {
+            W.square(before, in.gram, threads);
+            inner.square = 2 * loss.value();
+            return;
+        }
+        D.resize(in.m);
+        double top = 0;
+        for (int64_t i = 0; i < in.m; i++) D[i] = loss.curvature(i), top = std::max(top, D[i]);
+        inner.square = 0;
+        for (int64_t i = 0; i < in.m; i++) {
+            D[i] = std::max(D[i], FLATTEST * top);
+            inner.square += u[i] * u[i] / D[i];
+        }
+        W.weigh(D, threads);
+    }
+
+    // The longest of 1, 1/2, 1/4, ... times the way to the minimum of the model that lowers F, or 0; all of it too where F
+    // tells no difference. `still`: whether F stays as it is but for rounding.
+    double searched(double value, bool& still) {
+        v.resize(W.count), move.resize(in.m);
+        for (int64_t c = 0; c < W.count; c++) v[c] = inner.x[c] - x[W.index[c]];
+        W.image(v.data(), move.data());
+        double rest = 0;  // of r beyond W
+        for (int64_t j = 0; j < in.n; j++)
+            if (!W.inside[j]) rest += r.value(j, x[j]);
+        const double rounding = LEVEL * std::fabs(value);
+        double share = 1;
+        still = false;
+        for (int64_t k = 0; k < LENGTHS; k++, share /= 2) {
+            double there = rest;
+            for (int64_t i = 0; i < in.m; i++) there += loss.term(t[i] + share * move[i], b[i]);
+            for (int64_t c = 0; c < W.count; c++) there += inner.r.value(c, x[W.index[c]] + share * v[c]);
+            if (there < value - rounding) return share;
+            still = k == 0 && there <= value + rounding;
+            if (still) return share;
+        }
+        still = true;
+        return 0;
     }
 
     // `more`: the coordinates outside that promise most, by v^2 / (|a|^2 + l2), v being how far they are from optimal
@@ -204,38 +218,38 @@ template <class T> struct Chain {
         for (int64_t i = 0; i < count; i++) more.push_back(wanted[i].second);
         std::sort(more.begin(), more.end());
     }
-
-    // A thread keeps what it needs for the next chain, unless that is much.
-    void end() {
-        if (W.room * (W.room + W.tall) > (1 << 21)) W.release();
-    }
 };
 
 // A shared A: what all of its instances need, once
-template <class T> void prepare(const WorkingSet<T>& in) {
-    if (in.squares) {
-        std::vector<double> nothing(in.m, 0), g(in.n);
-        products(in.A, in.m, in.n, nothing.data(), g.data(), in.squares, int(in.threads));
-    }
+template <class Held, class T> void prepare(const WorkingSet<T>& in) {
+    if (!in.squares) return;
+    Held all;
+    all.begin(in, 0);
+    std::vector<double> nothing(in.m, 0), g(in.n);
+    all.products(nothing.data(), g.data(), in.squares, int(in.threads));
     if (!in.gram) return;
-    Columns all;
     std::vector<int64_t> everyone(in.n);
     for (int64_t j = 0; j < in.n; j++) everyone[j] = j;
-    all.begin(in.m, in.n);
-    all.add(in.A, everyone, nullptr, int(in.threads));
+    all.add(everyone);
+    all.square(0, nullptr, int(in.threads));
     for (int64_t j = 0; j < in.n; j++) std::copy_n(&all.G[j * all.room], in.n, in.gram + j * in.n);
 }
 
-template <class T> void working_set(const WorkingSet<T>& in) {
-    prepare(in);
+template <class Held, class Loss, class T> void working_sets(const WorkingSet<T>& in) {
+    prepare<Held>(in);
     const int64_t chains = in.batch / in.chain, cost = 8 * in.chain * in.m * in.n;
     const int alone = chains == 1 ? int(in.threads) : 1;
     parallel(chains, cost, int(in.threads), [&](int64_t which) {
-        Chain<T> chain(in, alone);
+        Chain<T, Held, Loss> chain(in, alone);
         for (int64_t i = which * in.chain; i < (which + 1) * in.chain; i++) {
             if (i == which * in.chain) chain.begin(i);
             chain.solve(i);
             std::copy_n(chain.x.data(), in.n, in.x + i * in.n);
         }
     });
+}
+
+template <class T> void working_set(const WorkingSet<T>& in) {
+    if (in.starts) return in.logistic ? working_sets<Entries<T>, Logistic>(in) : working_sets<Entries<T>, Squares>(in);
+    return in.logistic ? working_sets<Columns<T>, Logistic>(in) : working_sets<Columns<T>, Squares>(in);
 }
