@@ -145,8 +145,8 @@ def solve(
 
     Without an optimizer, `default_optimizer` chooses, unless no iterations are needed. On a CPU, where none of x0,
     `record`, `step_size`, `generator`, `polish=False` and a `max_iter` below 1,000 is asked for, least squares or a
-    logistic loss, with a separable penalty, is solved on working sets by the kernels (`sureprox.support.working_set`); where
-    there are none, and no `callback`, a LASSO problem of at most 48 coordinates by following its path
+    logistic loss, with a separable penalty, is solved on working sets by the kernels (`sureprox.support.working_set`);
+    where there are none, and no `callback`, a LASSO problem of at most 48 coordinates by following its path
     (`sureprox.support.path`). The points are judged as all others are; what is not solved so goes on with the
     optimizer, from the point that was found.
 

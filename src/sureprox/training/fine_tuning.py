@@ -16,7 +16,8 @@ from sureprox.base.errors import ConfigError, TrainingError
 from sureprox.base.files import write_atomically
 from sureprox.optimizers import Optimizer, Sure, load, save
 from sureprox.problems import Problem
-from sureprox.solve.solve import named, require_problem, solve
+from sureprox.solve.options import require_problem
+from sureprox.solve.solve import named, solve
 from sureprox.training.api import train
 from sureprox.training.config import config_dict, family_dict, override
 from sureprox.training.events import Listener
