@@ -24,7 +24,7 @@ from optimizer_cases import (
     tensors,
 )
 from sureprox.optimizers import Activation, GoMathL2O, GradientMap, LearnedOptimizer, Optimizer, QShrink
-from sureprox.optimizers.kinds import KINDS
+from sureprox.optimizers.kinds import BUILT_IN
 from sureprox.problems import Penalty, Problem, Smooth
 
 PAIRS = [pytest.param(case, family, id=f"{case.name}-{family}") for case in CASES for family in case.families]
@@ -68,8 +68,8 @@ def test_every_variant_of_go_math_l2o_is_in_the_contract():
 
 def test_every_learned_optimizer_can_be_saved_by_kind():
     learned = {c for c in concrete_optimizers(sp.optimizers.__all__, sp.optimizers) if issubclass(c, LearnedOptimizer)}
-    assert set(KINDS.values()) == learned
-    assert all(KINDS[c.kind] is c for c in learned)
+    assert set(BUILT_IN.values()) == learned
+    assert all(BUILT_IN[c.kind] is c for c in learned)
 
 
 # --- purity, determinism ----------------------------------------------------------------------------------------------
