@@ -1,5 +1,7 @@
 """The duality gap where r leaves coordinates loose: the dual point is corrected, then scaled."""
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
@@ -13,6 +15,8 @@ LARGEST = 2**24  # entries of the columns whose SVD can be afforded for an insta
 TRIES = 4  # sets E
 CHUNK = 2**22  # entries of gathered columns held at a time
 ROUNDING = 1e-9  # of its terms: a sum of this size is what rounding has left of zero
+EXACT = 1e-14  # the same of a sum that nothing has been corrected of
+EXACT = 1e-14  # the same of a sum that nothing has been corrected of
 
 Loss = Quadratic | Pointwise | Softmax
 
@@ -36,7 +40,8 @@ def free_gap(problem: Problem, x: Vectors) -> Scalars:
 
     A coordinate without cost and bounds, such as an intercept, allows only dual points theta with A_j' theta = 0; one
     without cost and with a lower bound of zero, as in nonnegative least squares, only A_j' theta >= 0. The dual point
-    u = grad phi(A x) misses both, and scaling it is no help. So it is corrected first, in two ways.
+    u = grad phi(A x) misses both, and scaling it is no help. So it is corrected first, unless A_E'u is zero to the last
+    digits, in two ways.
 
     A Newton step on E, seen from the dual side: v with A_E'v = 0, E being the free coordinates, those with bounds that
     x is inside of, and those where the sign of A_j'v is wrong, which is repeated a few times.
@@ -79,22 +84,42 @@ def _projected(problem: Problem, y: Vectors, up: Tensor, down: Tensor) -> Scalar
     z, gradient = f.inner(y), f.grad(y)
     inside = problem.r.distance(y, gradient) == gradient.abs()  # its subdifferential is {0}: y is off the bound
     E = free | ((up | down) & inside)
-    for _ in range(TRIES):
+    plain = torch.full_like(z[:, 0], torch.inf)
+    for k in range(TRIES):
         E = E | (up & (gradient < 0)) | (down & (gradient > 0))
         size = max(1, int(E.sum(1).max()))
         order = E.to(torch.uint8).argsort(dim=1, descending=True, stable=True)[:, :size]
         held = E.gather(1, order)
-        columns = f.map.columns(order) * held.unsqueeze(1)
-        v = _corrected(f, y, z, columns, order)
+        face = Face(E, order, held, f.map.columns(order) * held.unsqueeze(1))
+        if k == 0:  # no correction is as exact where the Newton matrix is all but singular
+            plain = _gap_on(problem, y, z, f.slopes(z), face, EXACT)
+        v = _corrected(f, y, z, face.columns, order)
         gradient = torch.where(E, 0.0, f.dual_grad(v))
         if not bool(((up & (gradient < 0)) | (down & (gradient > 0))).any()):
             break
-    missed = torch.where(held, f.dual_grad(v).gather(1, order), 0.0)
+    return torch.fmin(plain, _gap_on(problem, y, z, v, face, ROUNDING))
+
+
+class Face(NamedTuple):
+    """E, as a mask (B, n) and as numbers (B, k), those of which are `held`, with their columns (B, m, k)."""
+
+    E: Tensor
+    order: Tensor
+    held: Tensor
+    columns: Tensor
+
+
+def _gap_on(problem: Problem, y: Vectors, z: Rows, v: Rows, face: Face, rounding: float) -> Scalars:
+    """The gap with v, infinite where A_E'v is more than `rounding` of its terms."""
+    f = problem.f
+    assert isinstance(f, Loss)
+    gradient = f.dual_grad(v)
+    missed = torch.where(face.held, gradient.gather(1, face.order), 0.0)
     rows = torch.linalg.vector_norm(f.row_factors * v, dim=1, keepdim=True)
-    terms = torch.linalg.vector_norm(columns, dim=1) * rows  # no less than |A_j|'|v|, and the same for Q A and Q v
-    exists = (missed.abs() <= ROUNDING * terms).all(1)
-    left = (missed * y.gather(1, order)).abs().sum(1)
-    return torch.where(exists, _gap_at(problem, y, z, v, gradient, left), torch.inf)
+    terms = torch.linalg.vector_norm(face.columns, dim=1) * rows  # no less than |A_j|'|v|, and the same for Q A and Q v
+    exists = (missed.abs() <= rounding * terms).all(1)
+    left = (missed * y.gather(1, face.order)).abs().sum(1)
+    return torch.where(exists, _gap_at(problem, y, z, v, torch.where(face.E, 0.0, gradient), left), torch.inf)
 
 
 def _translated(problem: Problem, y: Vectors, up: Tensor, down: Tensor) -> Scalars:

@@ -16,7 +16,7 @@ from sureprox.base.errors import InputError
 from sureprox.optimizers import FISTA, Optimizer
 from sureprox.optimizers.base import unusable_steps
 from sureprox.problems import Problem
-from sureprox.problems.forms import form_of
+from sureprox.problems.forms import form_of, pieces_of
 from sureprox.solve.at_once import solved_at_once
 from sureprox.solve.options import LARGEST
 from sureprox.solve.plan import at_once
@@ -58,6 +58,20 @@ def chosen_device(device: Any) -> torch.device:
     return chosen
 
 
+def has_many_solutions(problem: Problem) -> bool:
+    """Whether more coordinates are without cost than there are rows.
+
+    Rounding chooses among the solutions then, where a coordinate joins a working set or not: rows with weights would
+    give another one than the same rows repeated. Iterations from zero find the same.
+    """
+    form = form_of(problem)
+    if not form.separable:
+        return False
+    pieces = pieces_of(problem)
+    loose = (pieces.l1 == 0) & (pieces.l2 == 0)
+    return int(loose.expand(problem.batch, problem.n).sum(1).max()) > form.m
+
+
 def fitted(
     problem: Problem,
     optimizer: Any,
@@ -72,13 +86,14 @@ def fitted(
 ) -> Fitted:
     """Solve to the certificate `tol` of `StoppingRule`, with its `floor`, in at most `max_iter` iterations from x0.
 
-    Without an optimizer, least squares on a CPU needs none (`sureprox.support.working_set`).
+    Without an optimizer, least squares on a CPU needs none (`sureprox.support.working_set`), unless there are
+    `has_many_solutions`.
 
     `polish`: Newton steps finish an instance once its support is right (`sureprox.support`), which a first-order method
     would take thousands of steps for.
     """
     start, smallest = problem.start(x0), max(tol, LEAST_TOL)
-    if optimizer is None and max_iter >= ENOUGH:
+    if optimizer is None and max_iter >= ENOUGH and not has_many_solutions(problem):
         operations = at_once(form_of(problem), engine)
         if operations.solved is not None:
             first = solved_at_once(problem, operations, smallest, floor, None if x0 is None else start)

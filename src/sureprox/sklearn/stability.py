@@ -146,7 +146,8 @@ class StabilitySelection(SelectorMixin, BaseEstimator):
         points = self._chained(lassos, sizes) or self._one_by_one(problems)
         proofs = [proved(problem, x, gap) for problem, (x, gap) in zip(problems, points, strict=True)]
         chosen = torch.stack([x != 0 for x, _ in points], 1)
-        return Found(chosen.cpu(), *(torch.stack(of, 1).cpu() for of in zip(*proofs, strict=True)))
+        inactive = torch.stack([proof.inactive for proof in proofs], 1)
+        return Found(chosen.cpu(), inactive.cpu(), torch.stack([proof.support for proof in proofs], 1).cpu())
 
     def _chained(self, lassos: Problem, sizes: Tensor) -> list[tuple[Tensor, Tensor]] | None:
         operations = at_once(form_of(lassos), self.engine)
