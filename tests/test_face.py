@@ -173,4 +173,4 @@ def test_hard_problems_end_within_the_default_iterations(make):
     assert (solution.track == Track.POLISH).all()
     alone = sp.solve(given, FISTA(restart=True), polish=False, max_iter=1000)
     assert (~alone.converged | (alone.iterations > 5 * solution.iterations)).all()
-    assert (solution.objective < alone.objective).all()
+    assert (solution.objective <= alone.objective * (1 + 1e-13)).all()

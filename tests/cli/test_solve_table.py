@@ -62,7 +62,7 @@ def test_the_page_of_a_solve_has_every_problem_and_coefficient(command, houses, 
         assert expected in text
     with np.load(tmp_path / "solutions.npz") as found:
         assert f'data-value="{float(found["x"][0, 0])!r}"' in text
-        assert text.count("<td>proved</td>") == found["support_certified"].sum() > 0
+        assert text.count("</td><td>proved</td>") == found["support_certified"].sum() > 0
 
 
 def test_the_page_escapes_names_and_counts_what_failed(command, tmp_path):

@@ -38,7 +38,7 @@ def test_a_recipe_that_fails_is_exit_code_1(command):
 
 def test_names_and_patterns():
     assert list(chosen(["lasso-1?", "tiny"], None, [], [], None)) == [*(f"lasso-1{k}" for k in range(10)), "tiny"]
-    assert len(chosen(["lasso-*"], "rnnprop", [], [], "0,1")) == 48
+    assert len(chosen(["lasso-*"], "rnnprop", [], [], "0,1")) == 52
     everything = chosen(["all-settings"], None, ["gradient_map=std"], ["batch=8"], None)
     assert everything["go-math-l2o/lasso"].arguments["gradient_map"] == "std"
     assert {recipe.training.batch for recipe in everything.values()} == {8}

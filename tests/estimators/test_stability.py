@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 from sklearn.linear_model import Lasso
 
 import sureprox.sklearn.stability as stability
@@ -47,11 +48,15 @@ def test_the_shares_are_those_of_single_lassos(weakness):
     assert fitted.false_selections_ > 0
 
 
-def test_nothing_is_certified_where_nothing_is_proved():
+def test_nothing_is_certified_where_nothing_is_proved(monkeypatch):
     X, y = data()
-    loose = StabilitySelection(n_samples=4, alphas=[0.3], tol=0.5, random_state=0, engine="plain").fit(X, y)
-    assert loose.proved_ < 1
-    assert (loose.scores_least_ < loose.scores_most_).any()
+    prove = stability.proved
+    monkeypatch.setattr(stability, "proved", lambda problem, x, gap: prove(problem, x, torch.full_like(gap, torch.inf)))
+    loose = StabilitySelection(n_samples=4, alphas=[0.3], random_state=0).fit(X, y)
+    assert loose.proved_ == 0
+    assert (loose.scores_least_ == 0).all()
+    assert (loose.scores_most_ == 1).all()
+    assert not loose.certified_.any()
 
 
 def test_the_answer_depends_on_the_seed_alone(monkeypatch):

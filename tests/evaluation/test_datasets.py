@@ -18,7 +18,7 @@ DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 def stand_in(monkeypatch: pytest.MonkeyPatch, problem: sp.Problem) -> None:
     """Every real data set is this problem."""
     data = SimpleNamespace(name="Made up", source="this test", problem=problem)
-    module = SimpleNamespace(ionosphere=lambda: data, patches=lambda: data)
+    module = SimpleNamespace(ionosphere=lambda: data, patches=lambda dictionary: data)
     monkeypatch.setattr(datasets, "import_module", lambda name: module)
 
 

@@ -114,7 +114,7 @@ def test_other_weights_are_computed_anew(tmp_path: Path) -> None:
 def test_what_is_missing_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
 
-    def no_data(source: str, count: int, seed: int) -> None:
+    def no_data(source: str, count: int, seed: int, dictionary: str) -> None:
         calls.append(source)
         raise OSError("no network")
 

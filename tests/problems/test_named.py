@@ -20,6 +20,8 @@ MAKERS = {
     "sklearn/folds.py": "makes the problems of the folds",
     "sklearn/group_lasso.py": "makes the problem of an estimator",
     "sklearn/lasso_cv.py": "names the estimator that is called like a penalty",
+    "sklearn/stability.py": "makes the problems of the halves",
+    "dipy.py": "makes the problems of voxels",
     "sklearn/linear.py": "makes the problems of the estimators for squares, and the penalties of all",
     "sklearn/logistic.py": "makes the problem of an estimator",
     "sklearn/regressors.py": "makes the problems of estimators",
