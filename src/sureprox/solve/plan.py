@@ -267,7 +267,8 @@ def at_once(form: Form, engine: str) -> Operations:
     found = on_cpu.at_once(form) if chosen in (Engine.AUTO, Engine.KERNELS) else PLAIN
     if found is PLAIN or library(build=chosen is Engine.KERNELS) is not None:
         return found
-    build_later()
+    if chosen is Engine.AUTO:  # who waits has waited
+        build_later()
     return PLAIN
 
 
