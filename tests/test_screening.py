@@ -231,7 +231,7 @@ def test_what_is_left_by_working_sets_is_proved_for_its_own_point(monkeypatch: p
     problem = random_problem("lasso", 2, 20, 40, 0.3)
     right = sp.solve(problem, tol=1e-9)
     with monkeypatch.context() as once:
-        once.setattr(StoppingRule, "_small_gap", _no_first(3))
+        once.setattr(StoppingRule, "_small_gap", _no_first(8))
         again = sp.solve(problem, tol=1e-9)
     assert again.iterations.max() > 0
     assert torch.equal(again.screening.proved.inactive, proved(problem, again.x, again.gap).inactive)
