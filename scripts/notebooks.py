@@ -72,14 +72,14 @@ def run(source: str, session: types.ModuleType) -> tuple[str, list[bytes]]:
     """What a block prints, and what it draws."""
     from matplotlib import pyplot as plt
 
-    said, drawn = io.StringIO(), []
+    said, drawn, others = io.StringIO(), [], {*plt.get_fignums()}
     with contextlib.redirect_stdout(said):
         exec(compile(source, session.__name__, "exec"), vars(session))
-    for number in plt.get_fignums():
+    for number in sorted({*plt.get_fignums()} - others):
         picture = io.BytesIO()
         plt.figure(number).savefig(picture, format="png", dpi=120, metadata={"Software": None})
         drawn.append(picture.getvalue())
-    plt.close("all")
+        plt.close(number)
     return said.getvalue(), drawn
 
 

@@ -90,10 +90,10 @@ def killed(out: Path, rank: int) -> dict:
     """The second process is killed in the middle of batch 8, once; torchrun starts both anew."""
     draw = UnrolledRun._draw
 
-    def dying(self):
+    def dying(self, batch):
         if rank == 1 and self.progress.batch == 7 and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
             os.kill(os.getpid(), signal.SIGKILL)
-        return draw(self)
+        return draw(self, batch)
 
     UnrolledRun._draw = dying
     return run("go-math-l2o", out / "killed", rank)
