@@ -7,6 +7,7 @@ from torch import Tensor
 import sureprox as sp
 from helpers import F64, normal, random_problem
 from sureprox.problems import L1, LeastSquares, Logistic, Zero
+from sureprox.problems.forms import along, scaled
 from sureprox.problems.stacked import Points, Stacked, is_still
 
 KINDS = pytest.mark.parametrize("kind", ["lasso", "logistic"])
@@ -145,3 +146,27 @@ def test_bregman_divergence_of_the_logistic_loss_keeps_its_digits(size, far):
 def test_difference_of_the_penalty(r):
     x, y = normal(2, 6), normal(2, 6, seed=1)
     torch.testing.assert_close(r.difference(x, y), r.value(x) - r.value(y), rtol=1e-12, atol=1e-14)
+
+
+CHAINS = {
+    "own": lambda A, y: sp.losses.LeastSquares(A, y),
+    "shared": lambda A, y: sp.losses.LeastSquares(A[0], y),
+    "logistic": lambda A, y: sp.losses.Logistic(A, (y > 0).to(y.dtype), weights=y.abs()),
+    "standardized": lambda A, y: sp.losses.LeastSquares(sp.operators.Standardized(sp.operators.Dense(A), A.mean(1)), y),
+    "centred alike": lambda A, y: sp.losses.LeastSquares(sp.operators.Standardized(sp.operators.Dense(A), A[0, 0]), y),
+}
+
+
+@pytest.mark.parametrize("name", CHAINS)
+@pytest.mark.parametrize("index", [torch.tensor([7, 0, 4]), torch.arange(12) % 5 == 2], ids=["numbers", "mask"])
+def test_points_that_share_an_A_can_be_cut(name, index):
+    """Rows i K + k of f + t_ik r are instance i with the penalty t_ik r."""
+    A, y, x = normal(3, 5, 4), normal(3, 5, seed=1), normal(12, 4, seed=2)
+    given, scales = sp.Problem(CHAINS[name](A, y), sp.penalties.ElasticNet(0.3, 0.2)), 1 + normal(3, 4, seed=3).abs()
+    part = along(given, scales).select(index)
+    rows = torch.arange(12)[index]
+    expected = scaled(given.select(rows // 4), scales.reshape(-1)[rows])
+    assert part.batch == len(rows)
+    torch.testing.assert_close(part.objective(x[index]), expected.objective(x[index]))
+    torch.testing.assert_close(part.grad(x[index]), expected.grad(x[index]))
+    torch.testing.assert_close(part.lipschitz(exact=True), expected.lipschitz(exact=True))

@@ -156,6 +156,19 @@ class LinearModel(Smooth):
         clone.copies = copies
         return clone
 
+    def select(self, index: Tensor) -> Self:
+        """Only the instances in `index`; of several points that share an A, those in `index`, each with its A."""
+        if self.copies == 1:
+            return super().select(index)
+        points = torch.arange(self.shape[0], device=self.like.device)[index]
+        rows = {"A": points // self.copies}
+        clone = self._map(
+            lambda name, value: value[rows.get(name, points)] if self._is_cut(name, value) else value,
+            lambda name, part: part.select(points),
+        )
+        clone.copies = 1
+        return clone
+
     @abstractmethod
     def lipschitz(self, exact: bool = False, largest: Largest = largest_eigenvalue) -> Scalars:
         """L; `largest` estimates the largest eigenvalue of A'A."""

@@ -80,7 +80,15 @@ class Operator(BatchData):
         return self.forward(x) - b
 
     def select(self, index: Tensor) -> Self:
-        return self if self.shared else super().select(index)
+        """Only the instances in `index`, or, where there are several points for each, only these points."""
+        if self.batch is None:
+            return self
+        if self.copies == 1:
+            return super().select(index)
+        points = torch.arange(self.batch * self.copies, device=index.device)[index]
+        clone = super().select(points // self.copies)
+        clone.copies = 1
+        return clone
 
     def stacked(self, copies: int) -> Self:
         """The same for `copies` points of each instance, rows i * copies + j. One A for all needs no change."""

@@ -8,7 +8,7 @@ from torch import Tensor
 from sureprox.base.errors import InputError
 from sureprox.base.types import Rows, Vectors
 from sureprox.problems import checks
-from sureprox.problems.batch import repeated_rows
+from sureprox.problems.batch import BatchData, repeated_rows
 from sureprox.problems.operators.base import Operator
 from sureprox.problems.operators.dense import Dense
 from sureprox.problems.operators.sparse import Sparse
@@ -80,6 +80,12 @@ class Standardized(Operator):
             lambda name, part: part.stacked(copies) if isinstance(part, Operator) else part,
         )
         clone.copies = self.copies * copies
+        return clone
+
+    def select(self, index: Tensor) -> Self:
+        """Centres and scales are there for every point already."""
+        clone = BatchData.select(self, index)
+        clone.copies = 1
         return clone
 
     def _is_cut(self, name: str, value: Tensor) -> bool:
