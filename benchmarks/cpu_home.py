@@ -111,8 +111,8 @@ def normal_matrix(random: np.random.Generator, m: int, n: int, density: float) -
     if density == 1:
         return random.normal(size=(m, n))
     count = int(density * m * n)
-    places = random.integers(m, size=count), random.integers(n, size=count)
-    return sparse.coo_array((random.normal(size=count), places), shape=(m, n)).tocsr()
+    places = (random.integers(size, size=count, dtype=np.int32) for size in (m, n))
+    return sparse.coo_array((random.normal(size=count), tuple(places)), shape=(m, n)).tocsr()
 
 
 def worst_gap(problem: sp.Problem, x: torch.Tensor) -> float:

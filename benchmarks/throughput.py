@@ -194,8 +194,9 @@ def main() -> None:
     for package in ("scikit-learn", "celer"):
         numbers[package] = classical(problem, best.cpu().numpy(), options.cores, package)
         print(package, numbers[package], flush=True)
-    numbers["training"] = paid_back(numbers, options.batch)
-    print("training", numbers["training"])
+    if numbers["solve"]["default"]["iterations_largest"]:  # else nothing learned has taken part
+        numbers["training"] = paid_back(numbers, options.batch)
+        print("training", numbers["training"])
     print(write_record(name, numbers))
 
 
