@@ -59,7 +59,7 @@ def test_the_bound_holds_after_every_iteration(structure, outside, certify):
             assert (solution.objective - best <= bound + 1e-13 * best.abs()).all(), (steps, bound)
             raised_last += int((solution.rejected > before).sum())
             before = solution.rejected
-    assert raised_last > 10  # the case is met
+    assert raised_last > (10 if certify == "audit" else 20)  # the case is met; in audits L is raised by FISTA alone
 
 
 class Bent(sp.Smooth):

@@ -97,7 +97,7 @@ def test_the_truth_of_a_diagonal_problem_is_its_formula(seed):
 
 
 def test_the_excess_is_a_bound_and_small_at_the_truth():
-    small = 0
+    loose = set()
     for seed in range(12):
         chance = np.random.default_rng(seed)
         for exact in random_batch(chance).exact[:1]:
@@ -105,5 +105,6 @@ def test_the_excess_is_a_bound_and_small_at_the_truth():
             x = np.clip(x, exact.low, exact.high)
             truth = lowest(exact, x, 0.0)
             assert exact.excess(x) >= float(exact.value(x) - truth.value) - exact.rounding(x)
-            small += truth.excess <= 1e-12 * exact.value(np.zeros_like(x))
-    assert small >= 9  # not for quantiles, nor far from a b of 1e-12
+            if truth.excess > 1e-12 * exact.value(np.zeros_like(x)):
+                loose.add(seed)
+    assert loose <= {5, 7, 10}  # a quantile loss, a b of 1e-12, and counts with identity link
