@@ -42,6 +42,11 @@ def test_tensors_are_counted_while_they_live():
     assert (counted.now, counted.peak) == (0, 12000)
 
 
+def test_counting_does_not_load_the_compiler_of_pytorch():
+    """Which takes seconds, in each worker: PyTorch wraps a dispatch mode unless it is told not to."""
+    assert not hasattr(TensorBytes.__torch_dispatch__, "__wrapped__")
+
+
 @pytest.mark.parametrize("own", [False, True])
 @pytest.mark.parametrize(
     ("optimizer", "certify", "tol", "finish"),

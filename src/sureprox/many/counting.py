@@ -17,6 +17,11 @@ class TensorBytes(TorchDispatchMode):
         self.peak = 0
         self._known: weakref.WeakSet[torch.UntypedStorage] = weakref.WeakSet()
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Nothing here is compiled, and PyTorch need not load its compiler, which takes seconds, to leave it out."""
+        return False
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         for leaf in tree_leaves((args, kwargs)):  # what was there before is not counted, nor are views of it
