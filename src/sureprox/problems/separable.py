@@ -77,11 +77,12 @@ class Separable(Penalty):
 
     def prox(self, v: Vectors, step: Steps) -> Vectors:
         """x = clip(S(v, l1 step) / (1 + l2 step), low, high), S(v, t) = sign(v) max(|v| - t, 0)."""
-        if self.l1 is not None:
-            v = soft_threshold(v, column(self.l1) * step)
-        if self.l2 is not None:
-            v = v / (1 + column(self.l2) * step)
-        return self._clipped(v)
+        l1, l2 = self.l1, self.l2
+        if l1 is not None:
+            v = soft_threshold(v, column(l1) * step)
+        if l2 is not None:
+            v = v / (1 + column(l2) * step)
+        return v if self.low is None and self.high is None else self._clipped(v)
 
     def subdiff(self, x: Vectors) -> tuple[Vectors, Vectors]:
         """l2 x + l1 sign(x), with sign(0) = [-1, 1]; down to -infinity at low, up to infinity at high."""

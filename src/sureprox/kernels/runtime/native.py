@@ -38,9 +38,11 @@ def call(
     table: Table, dtype: torch.dtype, values: Mapping[str, Any], weights: Sequence[Tensor] = (), **numbers: float
 ) -> None:
     """Call a kernel, see `arguments`; weights, if there are any, become an array of pointers."""
-    array = (ctypes.c_void_p * len(weights))(*map(Tensor.data_ptr, weights))
-    given = {"weights": ctypes.addressof(array)} if weights else {}
-    made = arguments(table, {**values, **numbers, **given})
+    given = {**values, **numbers, "threads": available()}
+    if weights:
+        array = (ctypes.c_void_p * len(weights))(*map(Tensor.data_ptr, weights))
+        given["weights"] = ctypes.addressof(array)
+    made = filled(struct(*table), given)
     _function(library(build=False), f"{_snake(table[1])}_{SUFFIX[dtype]}")(ctypes.byref(made))
 
 
