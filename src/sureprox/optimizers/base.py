@@ -37,7 +37,7 @@ class Batched:
         return self._map(lambda value, layout: value.clone())
 
     def changed(self, **values: Any) -> Self:
-        """`dataclasses.replace`, unchecked and in one call: for what a kernel has made."""
+        """`dataclasses.replace`, unchecked and in one call: for the states of every iteration."""
         made = object.__new__(type(self))
         vars(made).update(vars(self), **values)
         return made
@@ -167,20 +167,6 @@ class Optimizer(ABC, Generic[S]):
 
     def rest(self, problem: Problem) -> None:
         """A run on this problem is over: none of its states will be stepped again."""
-
-
-def stepped(optimizer: Optimizer[S], problem: Problem, state: S, operations: Operations) -> S:
-    """`optimizer.step` with what `operations` offers."""
-    if operations.step is not None:
-        whole: S = operations.step(optimizer, problem, state)
-        return whole
-    if not optimizer.looks_once:
-        return optimizer.step(problem, state)
-    grad, move = operations.gradient, operations.move
-    y = optimizer.query(state)
-    seen = Seen(problem.grad(y) if grad is None else grad(problem, y))
-    after: S = optimizer.move(problem, state, seen) if move is None else move(optimizer, problem, state, seen)
-    return after
 
 
 def observed_step(

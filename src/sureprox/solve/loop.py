@@ -151,9 +151,12 @@ class Run:
             state = self.optimizer.step(problem, state)
             shown = _shown(state)
             seen = rule.measure(shown.x)
-            if check_every > 1 and can_cut and not safe:
-                self._retrace(rows, problem, rule, start, state.k, ~self.done[rows] & ~_finite(state.x, seen))
             running = ~taken(self.done, rows)
+            if check_every > 1 and can_cut and not safe:
+                lost = running & ~_finite(state.x, seen)
+                if bool(lost.any()):
+                    self._retrace(rows, problem, rule, start, state.k, lost)
+                    running = ~taken(self.done, rows)
             self._update(rows, problem, shown, before, seen)
             del seen  # its gradient is as large as x
             if self.polish is None and not rule.all_by_gap:
@@ -190,8 +193,6 @@ class Run:
         self, rows: Tensor, problem: Problem, rule: StoppingRule, state: State, last: int, lost: Tensor
     ) -> None:
         """Walk the instances that were lost between two checks again, each step checked, to find where."""
-        if not bool(lost.any()):
-            return
         rows, problem, rule, state = rows[lost], problem.select(lost), rule.select(lost), state.select(lost)
         before = state.x
         while state.k < last:

@@ -9,7 +9,6 @@ from torch import Tensor
 from sureprox.base.operations import PLAIN, Operations
 from sureprox.base.types import Scalars, Vectors
 from sureprox.problems import Problem
-from sureprox.problems.batch import taken
 from sureprox.problems.forms import value_at_zero
 from sureprox.problems.free import free_gap, has_free_gap
 from sureprox.problems.own_penalty import require_separable
@@ -35,9 +34,9 @@ class Measurement(NamedTuple):
 
 
 def put(whole: Tensor, rows: Tensor, mask: Tensor, values: Tensor) -> Tensor:
-    """`whole`, (B,) or (B, n), with `values`, (R,) or (R, n), in those of its `rows` (R,), all different, that `mask` (R,) chooses.
+    """`whole`, (B,) or (B, n), with `values`, (R,) or (R, n), in those of its `rows` that `mask` (R,) chooses.
 
-    Rows as many as B are all of them, in order. On a GPU nothing waits for the device.
+    `rows` (R,) are all different; as many as B are all of them, in order. On a GPU nothing waits for the device.
     """
     all_rows = rows.shape[0] == whole.shape[0]
     chosen = mask if whole.ndim == 1 else mask.unsqueeze(1)
@@ -169,10 +168,10 @@ class StoppingRule:
         found: Certificate = self.operations.certificate(self.given, x)
         return found
 
-    @torch.no_grad()
     def measure(self, x: Tensor) -> Measurement:
-        x = x.detach().double()
-        return self._judged(x, self._certificate(x))
+        with torch.set_grad_enabled(False):  # in Python, half as long a way as no_grad
+            x = x.detach().double()
+            return self._judged(x, self._certificate(x))
 
     def _judged(self, x: Tensor, seen: Certificate) -> Measurement:
         gap, converged = seen.gap, self._small_gap(seen, seen.gap)
