@@ -7,6 +7,7 @@ import torch
 
 from engines import kernels
 from sureprox.guarantee import Certified
+from sureprox.guarantee.planned import estimated_step
 from sureprox.kernels.certified import gpu as judge
 from sureprox.kernels.lipschitz.gpu_gram import launch_largest
 from sureprox.kernels.lipschitz.gpu_krylov import block_lanczos
@@ -23,7 +24,7 @@ from sureprox.optimizers import FISTA, ISTA, Adam, AdamHD, load
 from sureprox.problems import lasso
 from sureprox.problems.stacked import Stacked
 from sureprox.solve import plan as plans
-from sureprox.solve.plan import estimated_step, plan
+from sureprox.solve.plan import plan
 from sureprox.solve.reference import reference
 from sureprox.solve.solution import Status
 from sureprox.solve.solve import solve

@@ -10,13 +10,14 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from sureprox.base.operations import Operations
 from sureprox.guarantee import Certified
+from sureprox.guarantee.planned import Planned
 from sureprox.kernels.runtime import cuda
 from sureprox.kernels.runtime.replay import copy_over, shortcuts
 from sureprox.kernels.runtime.structure import bare, structure, tensors
 from sureprox.kernels.sure import gpu as cuda_sure
 from sureprox.kernels.sure.gpu import SureMove, builds
 from sureprox.optimizers import GoMathL2O, Sure
-from sureprox.optimizers.base import Seen, stepped
+from sureprox.optimizers.base import Seen
 from sureprox.problems import Problem, WeightedL1, lasso
 from sureprox.problems.forms import form_of
 from sureprox.sources import LassoFamily, LogisticFamily
@@ -120,7 +121,7 @@ def test_one_lam_or_one_for_each(launches, lam):
     quick = Operations(move=SureMove(optimizer))
     with torch.no_grad():
         for _ in range(10):
-            ours, theirs = stepped(optimizer, problem, ours, quick), optimizer.step(problem, theirs)
+            ours, theirs = Planned(optimizer, quick).step(problem, ours), optimizer.step(problem, theirs)
     torch.testing.assert_close(ours.x, theirs.x, rtol=1e-4, atol=1e-5)
 
 
@@ -199,10 +200,10 @@ def test_the_step_that_closes_a_ring_writes_where_it_began(launches, coordinate,
         for place in range(4):
             given = shortcuts(first, states, made) if place == 3 else {}
             with cuda.results(given) as made:
-                after = tensors(stepped(optimizer, problem, bare(shape, iter(states[place])), quick), shape)
+                after = tensors(Planned(optimizer, quick).step(problem, bare(shape, iter(states[place]))), shape)
             states.append(after)
         for _ in range(4):
-            state = stepped(optimizer, problem, state, quick)
+            state = Planned(optimizer, quick).step(problem, state)
     names = [name for name, kind in shape.fields if kind == "tensor"]
     apart = {name for name, a, b in zip(names, first, after, strict=True) if a.data_ptr() != b.data_ptr()}
     assert apart == (set() if conjugate else {"x_before", "g_before"})  # this g comes from the plain gradient

@@ -11,8 +11,9 @@ from sureprox.base.types import Scalars, Vectors
 from sureprox.guarantee.certified import moved
 from sureprox.guarantee.guaranteed import TRACKS, GuaranteedState, Track, beginning, best_of, common, is_check
 from sureprox.guarantee.lower_model import LowerModel, lower_model
+from sureprox.guarantee.planned import Planned
 from sureprox.guarantee.tracks import Tracks, adapted, started
-from sureprox.optimizers.base import Optimizer, State, stepped, usable_steps
+from sureprox.optimizers.base import Optimizer, State, usable_steps
 from sureprox.problems import Problem
 from sureprox.problems.checks import trusted
 from sureprox.problems.stacked import Points, Stacked, is_still
@@ -67,6 +68,7 @@ class Audited(Optimizer[AuditedState]):
     def __init__(self, optimizer: Optimizer[Any], operations: Operations = PLAIN) -> None:
         self.optimizer = optimizer
         self.operations = operations
+        self.planned = Planned(optimizer, operations)
 
     def init(
         self,
@@ -114,7 +116,7 @@ class Audited(Optimizer[AuditedState]):
         if state.k == 0:  # the gradient is known
             inner = moved(self.optimizer, problem, before, state.start.slope, self.operations)
         else:
-            inner = stepped(self.optimizer, problem, before, self.operations)
+            inner = self.planned.step(problem, before)
         idle = state.idle
         if inner.x.dtype == torch.float32:  # which may rest before it has converged
             length = torch.linalg.vector_norm(inner.x.detach(), dim=1)

@@ -37,7 +37,7 @@ class Batched:
         return self._map(lambda value, layout: value.clone())
 
     def changed(self, **values: Any) -> Self:
-        """`dataclasses.replace`, unchecked and in one call: for what a kernel has made."""
+        """`dataclasses.replace`, unchecked and in one call: for the states of every iteration."""
         made = object.__new__(type(self))
         vars(made).update(vars(self), **values)
         return made
@@ -110,6 +110,13 @@ class Optimizer(ABC, Generic[S]):
     uses_lipschitz: ClassVar[bool] = True  # whether `init` needs 1/L
     fails_at_bounds: ClassVar[str] = ""  # why it cannot minimise under constraints, if it cannot
     same_every_step: ClassVar[bool] = False  # a step does not look at k, nor wait for the device: it can be recorded
+    looks_once: ClassVar[bool] = True  # a step needs nothing of f but its gradient at `query`, and
+    looks_at_its_point: ClassVar[bool] = True  # that is the gradient at x, so that F(x) costs nothing more
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.looks_once = cls.step is Optimizer.step
+        cls.looks_at_its_point = cls.looks_once and cls.query is Optimizer.query
 
     @abstractmethod
     def init(
@@ -131,23 +138,13 @@ class Optimizer(ABC, Generic[S]):
 
         A method that is all `step` looks for itself.
         """
-        if type(self).step is Optimizer.step:
+        if self.looks_once:
             raise NotImplementedError(f"{type(self).__name__} defines neither move nor step")
         return self.step(problem, state)
 
     def step(self, problem: Problem, state: S) -> S:
         """The state after one more iteration."""
         return self.move(problem, state, Seen(problem.grad(self.query(state))))
-
-    @property
-    def looks_once(self) -> bool:
-        """Whether a step needs nothing of f but its gradient at `query`."""
-        return type(self).step is Optimizer.step
-
-    @property
-    def looks_at_its_point(self) -> bool:
-        """Whether that gradient is the one at x, so that F(x) costs nothing more."""
-        return self.looks_once and type(self).query is Optimizer.query
 
     def require_suits(self, problem: Problem) -> None:
         """Refuse what this method, or any, is not made for."""
@@ -170,20 +167,6 @@ class Optimizer(ABC, Generic[S]):
 
     def rest(self, problem: Problem) -> None:
         """A run on this problem is over: none of its states will be stepped again."""
-
-
-def stepped(optimizer: Optimizer[S], problem: Problem, state: S, operations: Operations) -> S:
-    """`optimizer.step` with what `operations` offers."""
-    if operations.step is not None:
-        whole: S = operations.step(optimizer, problem, state)
-        return whole
-    if not optimizer.looks_once:
-        return optimizer.step(problem, state)
-    grad, move = operations.gradient, operations.move
-    y = optimizer.query(state)
-    seen = Seen(problem.grad(y) if grad is None else grad(problem, y))
-    after: S = optimizer.move(problem, state, seen) if move is None else move(optimizer, problem, state, seen)
-    return after
 
 
 def observed_step(

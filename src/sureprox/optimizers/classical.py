@@ -26,7 +26,7 @@ class ISTA(Optimizer[State]):
         return State(x=problem.start(x0), k=0, step_size=resolve_step_size(problem, step_size))
 
     def move(self, problem: Problem, state: State, seen: Seen) -> State:
-        return replace(state, x=problem.descended(state.x, seen.grad, state.step_size.unsqueeze(1)), k=state.k + 1)
+        return state.changed(x=problem.descended(state.x, seen.grad, state.step_size.unsqueeze(1)), k=state.k + 1)
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class FISTA(Optimizer[FISTAState]):
             t = torch.where(against, 1.0, t)
         t_next = (1 + torch.sqrt(1 + 4 * t.square())) / 2
         y = x + ((t - 1) / t_next).unsqueeze(1) * move
-        return replace(state, x=x, k=state.k + 1, y=y, t=t_next)
+        return state.changed(x=x, k=state.k + 1, y=y, t=t_next)
 
 
 @dataclass(frozen=True)

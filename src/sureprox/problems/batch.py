@@ -122,4 +122,4 @@ def repeated_rows(value: Tensor, copies: int) -> Tensor:
 
 def taken(whole: Tensor, rows: Tensor) -> Tensor:
     """The `rows` (R,), all different and in order, of `whole` (B, ...); that itself if they are all of them."""
-    return whole if len(rows) == len(whole) else whole[rows]
+    return whole if rows.shape[0] == whole.shape[0] else whole[rows]  # `len` of a tensor is a slow call

@@ -3,20 +3,18 @@
 from abc import abstractmethod
 from typing import Any, ClassVar, Self
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from sureprox.base.errors import InputError
 from sureprox.base.types import Scalars, Steps, Vectors
-from sureprox.problems import checks
+from sureprox.problems import penalty_input
 from sureprox.problems.batch import repeated_rows
 from sureprox.problems.penalty import Best, Penalty
+from sureprox.problems.penalty_input import NONE
 from sureprox.problems.separable import column, soft_threshold
 
 ROUNDS = 60  # of Newton's method for a norm; it takes fewer than ten, and none where a group has one step size
-NONE = -1  # the group of a coordinate that is in none
-MOST = 2**28  # coordinates that lists may name, so that a typing error does not take all memory
 
 
 class Groups(Penalty):
@@ -29,11 +27,11 @@ class Groups(Penalty):
     batched: ClassVar[tuple[str, ...]] = ("lam",)
 
     def __init__(self, groups: Any, lam: Any, weights: Any = None) -> None:
-        self.listed = _is_list_of_groups(groups)  # then they name no more coordinates than they like
-        self.groups = _from_lists(groups) if self.listed else _labels(groups)
+        self.listed = penalty_input.is_list_of_groups(groups)  # then they name no more coordinates than they like
+        self.groups = penalty_input.from_lists(groups) if self.listed else penalty_input.labels(groups)
         self.count = int(self.groups.max()) + 1
-        self.lam = _per_instance("lam", lam)
-        self.weights = _nonnegative("weights", [1.0] * self.count if weights is None else weights)
+        self.lam = penalty_input.per_instance("lam", lam)
+        self.weights = penalty_input.nonnegative("weights", [1.0] * self.count if weights is None else weights)
         if tuple(self.weights.shape) != (self.count,):
             raise InputError(f"weights has shape {tuple(self.weights.shape)}; there are {self.count} groups")
 
@@ -133,7 +131,7 @@ class SparseGroup(Groups):
 
     def __init__(self, groups: Any, l1: Any, lam: Any, weights: Any = None) -> None:
         super().__init__(groups, lam, weights)
-        self.l1 = _per_instance("l1", l1)
+        self.l1 = penalty_input.per_instance("l1", l1)
 
     def value(self, x: Vectors) -> Scalars:
         total = (self.size * self.norms(x)).sum(1)
@@ -344,70 +342,6 @@ class GroupBall(Groups):
 
 
 BLOCKS = (GroupL2, SparseGroup, GroupBall)  # exactly these, and none of their subclasses
-
-
-def _is_list_of_groups(groups: Any) -> bool:
-    return isinstance(groups, list | tuple) and any(isinstance(g, list | tuple | np.ndarray | Tensor) for g in groups)
-
-
-def _labels(groups: Any) -> Tensor:
-    """(n,) the group of each coordinate."""
-    checks.require_unmasked("groups", groups)
-    try:
-        labels = torch.as_tensor(groups)
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise InputError("groups cannot be read: pass the group of each coordinate, or lists of coordinates") from error
-    whole = not (labels.dtype.is_floating_point or labels.dtype.is_complex or labels.dtype is torch.bool)
-    if labels.ndim != 1 or len(labels) == 0 or not whole:
-        what = f"shape {tuple(labels.shape)} and type {labels.dtype}"
-        raise InputError(f"groups has {what}; pass whole numbers (n,), the group of each coordinate, or lists")
-    labels = labels.to(torch.int64)
-    if bool((labels < NONE).any()):
-        raise InputError(f"groups holds {int(labels.min())}; groups are numbered from 0, and -1 is in none")
-    count = min(int(labels.max()), len(labels)) + 1  # more groups than coordinates: one of the first is empty
-    counts = torch.bincount(labels[(labels >= 0) & (labels < count)], minlength=count)
-    if len(counts) == 0 or bool((counts == 0).any()):
-        empty = int((counts == 0).nonzero()[0]) if len(counts) else 0
-        raise InputError(f"group {empty} is empty; number the groups from 0 without gaps")
-    return labels
-
-
-def _from_lists(groups: Any) -> Tensor:
-    """The same from the coordinates in each group."""
-    members: list[np.ndarray[Any, Any]] = []
-    for number, group in enumerate(groups):
-        checks.require_unmasked("groups", group)
-        indices = np.asarray(group)
-        if indices.size == 0:
-            raise InputError(f"group {number} is empty; leave it out")
-        if indices.ndim != 1 or indices.dtype.kind not in "iu" or indices.min() < 0:
-            raise InputError(f"group {number} is {group!r}; pass the coordinates in it, whole numbers from 0")
-        if indices.max() >= MOST:
-            raise InputError(f"group {number} has coordinate {indices.max()}; at most {MOST:,} can be told apart")
-        members.append(indices.astype(np.int64))
-    everything = np.concatenate(members)
-    values, counts = np.unique(everything, return_counts=True)
-    if (counts > 1).any():
-        raise InputError(f"coordinate {int(values[counts > 1][0])} is in two groups; groups must not overlap")
-    labels = torch.full((int(everything.max()) + 1,), NONE, dtype=torch.int64)
-    for number, indices in enumerate(members):
-        labels[torch.from_numpy(indices)] = number
-    return labels
-
-
-def _per_instance(name: str, value: Any) -> Tensor:
-    tensor = _nonnegative(name, value)
-    if tensor.ndim > 1:
-        raise InputError(f"{name} has shape {tuple(tensor.shape)}; pass a number or (B,)")
-    return tensor
-
-
-def _nonnegative(name: str, value: Any) -> Tensor:
-    tensor = checks.real(name, value)
-    bad = ~(torch.isfinite(tensor.detach()) & (tensor.detach() >= 0))
-    if bool(bad.any()):
-        raise InputError(f"{name} is {float(tensor.detach()[bad][0]):g} somewhere; it must be finite and >= 0")
-    return tensor
 
 
 def _tiny(like: Tensor) -> float:

@@ -169,19 +169,12 @@ def form_of(problem: Problem) -> Form:
     )
 
 
-class Dense(NamedTuple):
-    """The numbers of a loss with a dense A."""
-
-    A: Tensor  # (B, m, n), or (m, n) shared by all
-    target: Tensor  # (B, m): b, or the labels y
-
-
-def dense(problem: Problem) -> Dense:
-    """Of a problem whose form says that it has them."""
+def dense(problem: Problem) -> tuple[Tensor, Tensor]:
+    """A, (B, m, n) or (m, n), and the target (B, m), b or the labels y, of a problem whose form says it has them."""
     f = problem.f
     assert isinstance(f, LeastSquares | Logistic)
     assert isinstance(f.A, Tensor)
-    return Dense(f.A, f.b if isinstance(f, LeastSquares) else f.y)
+    return f.A, f.b if isinstance(f, LeastSquares) else f.y
 
 
 def sparse(problem: Problem) -> tuple[Sparse, Tensor]:
@@ -247,8 +240,8 @@ def parts_of(problem: Problem) -> dict[str, Tensor | None]:
     """l1, l2, low and high of a separable penalty, broadcastable to (B, n), None for what it does not have."""
     r = problem.r
     assert isinstance(r, Separable)
-    given = {name: getattr(r, name) for name in Pieces._fields}
-    return {name: None if value is None else column(value) for name, value in given.items()}
+    given = zip(Pieces._fields, (r.l1, r.l2, r.low, r.high), strict=True)
+    return {name: None if value is None else column(value) for name, value in given}
 
 
 def pieces_of(problem: Problem) -> Pieces:

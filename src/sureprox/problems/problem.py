@@ -42,7 +42,8 @@ class Problem:
         """
         f, r = adopt_smooth(f), adopt_penalty(r)
         self.f: Smooth = f
-        self.r: Penalty = r.fitted(*f.shape).to(device=f.like.device, dtype=f.like.dtype)
+        self.dtype, self.device = f.like.dtype, f.like.device
+        self.r: Penalty = r.fitted(*f.shape).to(device=self.device, dtype=self.dtype)
         self.shift = shift
         self.grid = (self.batch,) if grid is None else grid
 
@@ -54,14 +55,6 @@ class Problem:
     @property
     def n(self) -> int:
         return self.f.shape[1]
-
-    @property
-    def dtype(self) -> torch.dtype:
-        return self.f.like.dtype
-
-    @property
-    def device(self) -> torch.device:
-        return self.f.like.device
 
     @property
     def requires_grad(self) -> bool:
@@ -98,7 +91,8 @@ class Problem:
 
     def descended(self, x: Vectors, g: Vectors, step: Steps) -> Vectors:
         """prox_{s r}(x - s g), g being the gradient at x."""
-        return self.uncentred(self.r.prox(torch.addcmul(self.centred(x), step, g, value=-1), step))
+        y = self.r.prox(torch.addcmul(self.centred(x), step, g, value=-1), step)
+        return y if self.shift is None else y - self.shift
 
     def proximal_step(self, x: Vectors, step: Steps) -> Vectors:
         """prox_{s r}(x - s grad f(x))."""

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from sureprox.base.errors import InputError
 from sureprox.base.types import Scalars, Steps, Vectors
-from sureprox.problems import checks
+from sureprox.problems import checks, penalty_input
 from sureprox.problems.batch import repeated_rows
 from sureprox.problems.penalty import Best, Penalty
 
@@ -31,12 +31,12 @@ class Separable(Penalty):
     placed: bool = False  # it belongs to a problem: what has one dimension is (B,), even where B = n
 
     def __init__(self, l1: Any = 0.0, l2: Any = 0.0, low: Any = None, high: Any = None) -> None:
-        self.l1 = _weights("l1", l1)
-        self.l2 = _weights("l2", l2)
-        self.low = _bounds("low", low, -torch.inf)
-        self.high = _bounds("high", high, torch.inf)
+        self.l1 = penalty_input.weights("l1", l1)
+        self.l2 = penalty_input.weights("l2", l2)
+        self.low = penalty_input.bounds("low", low, -torch.inf)
+        self.high = penalty_input.bounds("high", high, torch.inf)
         if self.low is not None and self.high is not None and self.low.shape == self.high.shape:
-            _require_order(self.low, self.high)
+            penalty_input.require_order(self.low, self.high)
 
     @property
     def is_finite(self) -> bool:
@@ -47,10 +47,10 @@ class Separable(Penalty):
         return self.low is not None or self.high is not None
 
     def fitted(self, batch: int, n: int) -> Self:
-        clone = self._map(lambda name, value: _fitted(name, value, batch, n, self.placed))
+        clone = self._map(lambda name, value: penalty_input.fitted(name, value, batch, n, self.placed))
         clone.placed = True
         if clone.low is not None and clone.high is not None:
-            _require_order(*torch.broadcast_tensors(column(clone.low), column(clone.high)))
+            penalty_input.require_order(*torch.broadcast_tensors(column(clone.low), column(clone.high)))
         return clone
 
     def _is_cut(self, name: str, value: Tensor) -> bool:
@@ -77,11 +77,12 @@ class Separable(Penalty):
 
     def prox(self, v: Vectors, step: Steps) -> Vectors:
         """x = clip(S(v, l1 step) / (1 + l2 step), low, high), S(v, t) = sign(v) max(|v| - t, 0)."""
-        if self.l1 is not None:
-            v = soft_threshold(v, column(self.l1) * step)
-        if self.l2 is not None:
-            v = v / (1 + column(self.l2) * step)
-        return self._clipped(v)
+        l1, l2 = self.l1, self.l2
+        if l1 is not None:
+            v = soft_threshold(v, column(l1) * step)
+        if l2 is not None:
+            v = v / (1 + column(l2) * step)
+        return v if self.low is None and self.high is None else self._clipped(v)
 
     def subdiff(self, x: Vectors) -> tuple[Vectors, Vectors]:
         """l2 x + l1 sign(x), with sign(0) = [-1, 1]; down to -infinity at low, up to infinity at high."""
@@ -245,11 +246,7 @@ class L1(Separable, constructor=True):
     lam: Tensor
 
     def __init__(self, lam: Any) -> None:
-        tensor = _number("lam", lam)
-        if tensor.ndim > 1:
-            raise InputError(f"lam has shape {tuple(tensor.shape)}; pass a number or shape (B,)")
-        _require_weights("lam", tensor)
-        self.lam = tensor
+        self.lam = penalty_input.per_instance("lam", lam)
 
     @property
     def l1(self) -> Tensor:  # type: ignore[override]
@@ -341,61 +338,3 @@ def soft_threshold(v: Tensor, threshold: Tensor) -> Tensor:
         return v - torch.maximum(clipped, -threshold)
     torch.maximum(clipped, -threshold, out=clipped)  # memory of our own: nobody else has seen it
     return torch.sub(v, clipped, out=clipped)
-
-
-def _number(name: str, value: Any) -> Tensor:
-    """A plain number is kept in float64, so that `Problem` rounds it once, to its own precision."""
-    return checks.real(name, value)
-
-
-def _require_weights(name: str, tensor: Tensor) -> None:
-    bad = ~(torch.isfinite(tensor.detach()) & (tensor.detach() >= 0))
-    if bool(bad.any()):
-        raise InputError(f"{name} is {float(tensor.detach()[bad][0]):g} somewhere; it must be finite and >= 0")
-
-
-def _weights(name: str, value: Any) -> Tensor | None:
-    """l1 or l2, None for the number 0."""
-    if value is None or (isinstance(value, int | float) and value == 0):
-        return None
-    tensor = _number(name, value)
-    if tensor.ndim > 2:
-        raise InputError(f"{name} has shape {tuple(tensor.shape)}; pass a number, (B,), (n,) or (B, n)")
-    _require_weights(name, tensor)
-    return tensor
-
-
-def _bounds(name: str, value: Any, none: float) -> Tensor | None:
-    """low or high, None where there is none."""
-    if value is None or (isinstance(value, int | float) and value == none):
-        return None
-    tensor = _number(name, value)
-    if tensor.ndim > 2:
-        raise InputError(f"{name} has shape {tuple(tensor.shape)}; pass a number, (B,), (n,) or (B, n)")
-    bad = torch.isnan(tensor.detach()) | (tensor.detach() == -none)
-    if bool(bad.any()):
-        raise InputError(f"{name} is {float(tensor.detach()[bad][0]):g} somewhere; it must be a number or {none:g}")
-    return tensor
-
-
-def _require_order(low: Tensor, high: Tensor) -> None:
-    wrong = low.detach() > high.detach()
-    if bool(wrong.any()):
-        pair = float(low.detach()[wrong][0]), float(high.detach()[wrong][0])
-        raise InputError(f"low is {pair[0]:g} and high is {pair[1]:g} somewhere; low must not be above high")
-
-
-def _fitted(name: str, value: Tensor, batch: int, n: int, placed: bool) -> Tensor:
-    """(), (B,), (1, n) or (B, n): what one dimension means is decided by its length, once."""
-    shape = tuple(value.shape)
-    if placed and shape == (batch,):
-        return value
-    if value.ndim == 1 and shape != (batch,) and shape == (n,) and not placed:
-        return value.unsqueeze(0)
-    if value.ndim == 1 and shape == (batch,) and batch == n > 1:
-        raise InputError(f"{name} has shape {shape}, and batch and n are both {n}; pass (1, {n}) or ({batch}, 1)")
-    if shape not in ((), (batch,), (batch, 1), (1, n), (batch, n), (1, 1)):
-        raise InputError(f"{name} has shape {shape}; this problem needs a number, ({batch},), ({n},) or ({batch}, {n})")
-    if value.ndim == 2 and value.shape[1] == 1 and n > 1:
-        return value.reshape(-1) if len(value) == batch else value.reshape(())
-    return value

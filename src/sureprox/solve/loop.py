@@ -91,7 +91,7 @@ class Run:
         if rounded.dtype != points.dtype:
             coarse = rule.measure(rounded)
             same = coarse.converged & (coarse.objective <= highest)
-            best = seen.where(same, coarse)
+            best = seen.put(rows, same, coarse)
             lost = (solved & ~same).nonzero()[:, 0]
             self._keep(rows[lost], points[lost])
         self.x = put(self.x, rows, solved, rounded)
@@ -135,10 +135,10 @@ class Run:
         problem, rule = self.problem, self.rule
         rows = torch.arange(self.problem.batch, device=self.problem.device)  # instance of each row still in the batch
         patience = self.optimizer.patience if problem.device.type == "cuda" else 0
+        can_cut = problem.selectable
         while True:
             running = ~taken(self.done, rows)
-            ready = problem.selectable and state.k >= patience
-            if ready and self.optimizer.smallest <= int(running.sum()) <= len(rows) // 2:
+            if can_cut and state.k >= patience and self.optimizer.smallest <= int(running.sum()) <= rows.shape[0] // 2:
                 patience = 2 * state.k if patience else 0  # as long again
                 rows, state = rows[running], state.select(running)
                 problem, rule = problem.select(running), rule.select(running)
@@ -149,11 +149,15 @@ class Run:
                 state = self.optimizer.step(problem, state)
             before = _shown(state).x
             state = self.optimizer.step(problem, state)
-            seen = rule.measure(_shown(state).x)
-            if check_every > 1 and problem.selectable and not safe:
-                self._retrace(rows, problem, rule, start, state.k, ~self.done[rows] & ~_finite(state.x, seen))
+            shown = _shown(state)
+            seen = rule.measure(shown.x)
             running = ~taken(self.done, rows)
-            self._update(rows, problem, _shown(state), before, seen)
+            if check_every > 1 and can_cut and not safe:
+                lost = running & ~_finite(state.x, seen)
+                if bool(lost.any()):
+                    self._retrace(rows, problem, rule, start, state.k, lost)
+                    running = ~taken(self.done, rows)
+            self._update(rows, problem, shown, before, seen)
             del seen  # its gradient is as large as x
             if self.polish is None and not rule.all_by_gap:
                 self._take_last(rows, state, rule, running)
@@ -189,8 +193,6 @@ class Run:
         self, rows: Tensor, problem: Problem, rule: StoppingRule, state: State, last: int, lost: Tensor
     ) -> None:
         """Walk the instances that were lost between two checks again, each step checked, to find where."""
-        if not bool(lost.any()):
-            return
         rows, problem, rule, state = rows[lost], problem.select(lost), rule.select(lost), state.select(lost)
         before = state.x
         while state.k < last:

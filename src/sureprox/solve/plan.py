@@ -17,8 +17,9 @@ import torch
 
 from sureprox.base.errors import InputError
 from sureprox.base.operations import PLAIN, Operations
-from sureprox.base.types import Scalars, Vectors
+from sureprox.base.types import Scalars
 from sureprox.guarantee import Audited, Certified, CertifiedCheap
+from sureprox.guarantee.planned import Planned, estimated_step
 from sureprox.kernels import on_cpu, on_gpu
 from sureprox.kernels.runtime import cuda
 from sureprox.kernels.runtime.compiled import compiler_available
@@ -26,9 +27,7 @@ from sureprox.kernels.runtime.library import build_later, library, native_status
 from sureprox.kernels.runtime.native import suits
 from sureprox.kernels.runtime.replay import Accelerated
 from sureprox.optimizers import FISTA, LearnedOptimizer, Optimizer
-from sureprox.optimizers.base import S, stepped
 from sureprox.problems import Problem
-from sureprox.problems.checks import trusted
 from sureprox.problems.forms import PLAINLY_DENSE, Form, Loss, Shape, form_of, has_dense
 
 MOST_IDLE = 16  # recorded or compiled steps that are kept for the next solve
@@ -84,15 +83,15 @@ class Plan:
         return wrapped(self.optimizer, self.certify, self.operations)
 
     def _accelerated(self) -> Accelerated[Any]:
-        optimizer = self.guaranteed()
-        guarantee = optimizer if isinstance(optimizer, Certified) else None
+        planned = self.once()
+        guarantee = planned.optimizer if isinstance(planned.optimizer, Certified) else None
         gpu = self.form.device.type == "cuda"  # where float64 only ends runs, which are too short for a compilation
         compiled = self.engine is Engine.COMPILED and not (gpu and self.form.dtype == torch.float64)
         compiled = compiled and not on_gpu.all_in_kernels(self.operations, guarantee)
         reads = on_gpu.reads_the_problem(self.operations, guarantee)
-        return Accelerated(self.once(), optimizer, self.operations, compiled, reads)
+        return Accelerated(planned, compiled, reads)
 
-    def once(self) -> Optimizer[Any]:
+    def once(self) -> Planned[Any]:
         """What takes steps whose states stay as they are."""
         return Planned(self.guaranteed(), self.operations)
 
@@ -100,15 +99,6 @@ class Plan:
 def step_size(problem: Problem, engine: str = "auto") -> Scalars:
     """1/L, by an engine."""
     return estimated_step(problem, plan(problem, FISTA(), engine=engine).operations)
-
-
-def estimated_step(problem: Problem, operations: Operations) -> Scalars:
-    """1/L."""
-    if operations.largest is None:
-        return trusted(problem.step_size(), everywhere=True)
-    L: Scalars = problem.f.lipschitz(largest=operations.largest)  # type: ignore[call-arg]
-    # it is made here; whoever iterates has to look at it (`Run.finish`)
-    return trusted(problem.step_size(L), everywhere=True)
 
 
 class Identity:
@@ -122,31 +112,6 @@ class Identity:
 
     def __hash__(self) -> int:
         return id(self.value)
-
-
-class Planned(Optimizer[S]):
-    """An optimizer whose steps are taken with what `operations` offers."""
-
-    def __init__(self, optimizer: Optimizer[S], operations: Operations) -> None:
-        self.optimizer = optimizer
-        self.operations = operations
-
-    def init(
-        self,
-        problem: Problem,
-        x0: Vectors,
-        *,
-        generator: torch.Generator | None = None,
-        step_size: Scalars | None = None,
-    ) -> S:
-        if step_size is None and self.optimizer.uses_lipschitz:
-            step_size = estimated_step(problem, self.operations)
-        return self.optimizer.init(problem, x0, generator=generator, step_size=step_size)
-
-    def step(self, problem: Problem, state: S) -> S:
-        if not self.optimizer.looks_once:
-            return self.optimizer.step(problem, state)
-        return stepped(self.optimizer, problem, state, self.operations)
 
 
 class _Idle:

@@ -1,7 +1,5 @@
 """When an instance is solved: measured in float64, for each instance alone, against its own scale."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import NamedTuple
 
@@ -11,7 +9,6 @@ from torch import Tensor
 from sureprox.base.operations import PLAIN, Operations
 from sureprox.base.types import Scalars, Vectors
 from sureprox.problems import Problem
-from sureprox.problems.batch import taken
 from sureprox.problems.forms import value_at_zero
 from sureprox.problems.free import free_gap, has_free_gap
 from sureprox.problems.own_penalty import require_separable
@@ -22,8 +19,7 @@ LEAST = 1e-290  # below, a gap of squares may be nothing but underflow
 ROUNDING = 64  # units of roundoff that count as zero
 
 
-@dataclass(frozen=True)
-class Measurement:
+class Measurement(NamedTuple):
     """What is known about a point of each instance; all float64, shape (B,) but for the gradient; NaN counts as inf."""
 
     objective: Tensor
@@ -34,29 +30,18 @@ class Measurement:
 
     def put(self, rows: Tensor, mask: Tensor, other: "Measurement") -> "Measurement":
         """As `put`, for everything that is known."""
-        return self._mixed(other, lambda mine, theirs: put(mine, rows, mask, theirs))
-
-    def where(self, mask: Tensor, other: "Measurement") -> "Measurement":
-        """That of `other` where `mask` (B,) holds."""
-        return self._mixed(other, lambda mine, theirs: torch.where(_column(mask, mine), theirs, mine))
-
-    def _mixed(self, other: "Measurement", mix: Callable[[Tensor, Tensor], Tensor]) -> "Measurement":
-        names = [field.name for field in fields(self)]
-        return Measurement(*(mix(getattr(self, name), getattr(other, name)) for name in names))
+        return Measurement(*[put(mine, rows, mask, theirs) for mine, theirs in zip(self, other, strict=True)])
 
 
 def put(whole: Tensor, rows: Tensor, mask: Tensor, values: Tensor) -> Tensor:
-    """`whole` (B, ...) with `values` (R, ...) in those of its `rows` (R,), all different, that `mask` (R,) chooses.
+    """`whole`, (B,) or (B, n), with `values`, (R,) or (R, n), in those of its `rows` that `mask` (R,) chooses.
 
-    Rows as many as B are all of them, in order. On a GPU nothing waits for the device.
+    `rows` (R,) are all different; as many as B are all of them, in order. On a GPU nothing waits for the device.
     """
-    mixed = torch.where(_column(mask, whole), values.to(whole.dtype), taken(whole, rows))
-    return mixed if len(rows) == len(whole) else whole.index_copy(0, rows, mixed)
-
-
-def _column(mask: Tensor, like: Tensor) -> Tensor:
-    """mask (R,) as a tensor of as many dimensions as `like` has."""
-    return mask.view(-1, *[1] * (like.ndim - 1))
+    all_rows = rows.shape[0] == whole.shape[0]
+    chosen = mask if whole.ndim == 1 else mask.unsqueeze(1)
+    mixed = torch.where(chosen, values.to(whole.dtype), whole if all_rows else whole[rows])
+    return mixed if all_rows else whole.index_copy(0, rows, mixed)
 
 
 class ByGap(NamedTuple):
@@ -136,6 +121,7 @@ class StoppingRule:
             scale = self._looked(x0, zero)
         self.floor = (tol if floor is None else floor) * torch.where(torch.isfinite(scale), scale, 0.0)
 
+    @torch.no_grad()
     def _looked(self, x0: Tensor | None, zero: Vectors) -> Scalars:
         """F at the origin, from what is known there and at the start."""
         shift = self.given.shift
@@ -162,7 +148,8 @@ class StoppingRule:
         if "_start" not in vars(self):
             return self.measure(torch.zeros(self.given.batch, self.given.n, dtype=torch.float64))
         x, seen = vars(self).pop("_start")
-        return self._judged(x, seen)
+        with torch.no_grad():
+            return self._judged(x, seen)
 
     @cached_property
     def problem(self) -> Problem:
@@ -175,7 +162,6 @@ class StoppingRule:
         with torch.set_grad_enabled(self.recorded):
             return self.given.to(dtype=torch.float64)
 
-    @torch.no_grad()
     def _certificate(self, x: Tensor) -> Certificate:
         if self.operations.certificate is None:
             return self.problem.certificate(x)
@@ -183,10 +169,10 @@ class StoppingRule:
         return found
 
     def measure(self, x: Tensor) -> Measurement:
-        x = x.detach().double()
-        return self._judged(x, self._certificate(x))
+        with torch.set_grad_enabled(False):  # in Python, half as long a way as no_grad
+            x = x.detach().double()
+            return self._judged(x, self._certificate(x))
 
-    @torch.no_grad()
     def _judged(self, x: Tensor, seen: Certificate) -> Measurement:
         gap, converged = seen.gap, self._small_gap(seen, seen.gap)
         if not self.all_by_gap:
@@ -198,7 +184,7 @@ class StoppingRule:
                 small = self._small_residuals(x, seen)
             converged = torch.where(self.by_gap, converged, small)
         converged = converged & torch.isfinite(seen.objective)
-        objective, gap, kkt = (torch.where(torch.isnan(of), torch.inf, of) for of in (seen.objective, gap, seen.kkt))
+        objective, gap, kkt = [torch.where(torch.isnan(of), torch.inf, of) for of in (seen.objective, gap, seen.kkt)]
         return Measurement(objective, gap, kkt, converged, seen.grad)
 
     def _small_gap(self, seen: Certificate, gap: Tensor) -> Tensor:

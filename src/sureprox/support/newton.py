@@ -79,7 +79,7 @@ class Attempt:
     def widths(self, lam: Tensor) -> Tensor:
         """(R,) how many candidates each instance has, lam () or (B,) being the weights of an L1 penalty."""
         free = (lam if lam.ndim == 0 else lam[self.rows].unsqueeze(1)) == 0  # then all coordinates have a slope
-        return widths(((self.x != 0) | free).sum(1), dense(self.problem).A.shape[-2], self.problem.n)
+        return widths(((self.x != 0) | free).sum(1), dense(self.problem)[0].shape[-2], self.problem.n)
 
     def divided(self, narrow: Tensor, quick: Callable[["Attempt"], Tensor]) -> Tensor:
         """`points`, by `quick` for those instances where `narrow` (R,) holds."""
@@ -99,7 +99,7 @@ class Attempt:
 
     def plain(self) -> Tensor:
         """`points` in operations of PyTorch."""
-        problem, rows, A = self.problem, self.rows, dense(self.problem).A
+        problem, rows, A = self.problem, self.rows, dense(self.problem)[0]
         m = A.shape[-2]
         values, ranked, size = _ranked(problem, self.x, self.g, rows)
         width = widths(size, m, problem.n)

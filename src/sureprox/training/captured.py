@@ -8,11 +8,12 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
+from sureprox.guarantee.planned import estimated_step
 from sureprox.kernels import Compiled, can_fuse, fused
 from sureprox.kernels.runtime.compiled import tensor_fields
 from sureprox.optimizers import FISTA, LearnedOptimizer, State
 from sureprox.problems import Problem
-from sureprox.solve.plan import estimated_step, plan
+from sureprox.solve.plan import plan
 from sureprox.training.meta import MetaAdam
 from sureprox.training.segment import Course, Start, meta_gradients
 from sureprox.training.share import Share, unpack

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from sureprox.kernels.runtime.native import call, copies, penalty
@@ -16,8 +15,8 @@ CERTIFICATE = ("certificate/certificate.h", "Certificate")
 def certificate(problem: Problem, x: Tensor) -> Certificate:
     """`Problem.certificate` in float64, like x; A is each instance's own or shared."""
     A, b = dense(problem)
-    batch, (m, n) = problem.batch, A.shape[-2:]
-    out, gradient = (torch.empty(batch, size, dtype=torch.float64) for size in (3, n))
+    m, (batch, n) = A.shape[-2], x.shape
+    out, gradient = x.new_empty(batch, 3), x.new_empty(batch, n)
     y = x if problem.shift is None else x + problem.shift.double()
     tensors: dict[str, Tensor | None] = {"A": A, "b": b.contiguous(), "x": y.contiguous()}
     tensors |= {"out": out, "gradient": gradient}

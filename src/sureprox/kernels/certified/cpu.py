@@ -131,7 +131,7 @@ def ahead(stack: Stacked, x: Tensor, before: Tensor, momentum: Tensor) -> tuple[
 
 def look(stack: Stacked, x: Tensor) -> tuple[Tensor, Tensor]:
     """`Stacked.look` from one read of A."""
-    before, momentum = x.new_zeros(*x.shape[:2], dense(stack.problem).A.shape[1]), x.new_zeros(x.shape[:2])
+    before, momentum = x.new_zeros(*x.shape[:2], dense(stack.problem)[0].shape[1]), x.new_zeros(x.shape[:2])
     z, _, g = ahead(stack, x, before, momentum)
     return z, g
 

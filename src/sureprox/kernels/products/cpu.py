@@ -15,5 +15,5 @@ def gradient(problem: Problem, x: Tensor) -> Tensor:
     A, b = dense(problem)
     point, g = problem.centred(x).contiguous(), torch.empty_like(x, memory_format=torch.contiguous_format)
     tensors = {"A": A, "b": b.contiguous(), "x": point, "g": g}
-    call(GRADIENT, x.dtype, tensors, batch=len(x), m=A.shape[1], n=x.shape[1])
+    call(GRADIENT, x.dtype, tensors, batch=x.shape[0], m=A.shape[1], n=x.shape[1])
     return g

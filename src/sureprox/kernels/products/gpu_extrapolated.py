@@ -71,7 +71,7 @@ def extrapolate(stack: Stacked, x: Tensor, before: Tensor, momentum: Tensor) -> 
 
 def look(stack: Stacked, x: Tensor) -> tuple[Tensor, Tensor]:
     """`Stacked.look` of least squares from one read of A."""
-    before, momentum = x.new_zeros(*x.shape[:2], dense(stack.problem).A.shape[1]), x.new_zeros(x.shape[:2])
+    before, momentum = x.new_zeros(*x.shape[:2], dense(stack.problem)[0].shape[1]), x.new_zeros(x.shape[:2])
     z, _, g = extrapolate(stack, x, before, momentum)
     return z, g
 

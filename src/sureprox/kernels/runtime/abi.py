@@ -65,22 +65,26 @@ def _declared(declaration: str) -> Fields:
 
 def filled(kind: type[ctypes.Structure], values: Mapping[str, Any]) -> ctypes.Structure:
     """A struct with a value for each field: a tensor, which must outlive it, None for a null pointer, or a number."""
-    _check(kind.__name__, _names(kind._fields_), values)
-    return kind(**{name: value.data_ptr() if isinstance(value, Tensor) else value for name, value in values.items()})
+    if values.keys() != (wanted := _names(kind._fields_)):
+        raise _mismatch(kind.__name__, wanted, values)
+    made = kind()
+    for name, value in values.items():
+        setattr(made, name, value.data_ptr() if isinstance(value, Tensor) else value)
+    return made
 
 
 def in_order(file: str, name: str, values: Mapping[str, Any]) -> list[Any]:
     """A value for each argument of a kernel, as they follow each other: the address of a tensor, or a number."""
     wanted = parameters(file, name)
-    _check(name, _names(wanted), values)
+    if values.keys() != (names := _names(wanted)):
+        raise _mismatch(name, names, values)
     given = ((kind, values[field]) for field, kind in wanted)
     return [kind(value.data_ptr() if isinstance(value, Tensor) else value) for kind, value in given]
 
 
-def _check(name: str, wanted: frozenset[str], values: Mapping[str, Any]) -> None:
-    if values.keys() != wanted:
-        missing, unknown = sorted(wanted - values.keys()), sorted(values.keys() - wanted)
-        raise LookupError(f"arguments of {name}: missing {missing}, unknown {unknown}")
+def _mismatch(name: str, wanted: frozenset[str], values: Mapping[str, Any]) -> LookupError:
+    missing, unknown = sorted(wanted - values.keys()), sorted(values.keys() - wanted)
+    return LookupError(f"arguments of {name}: missing {missing}, unknown {unknown}")
 
 
 @cache

@@ -75,9 +75,16 @@ def native_status() -> str:
     return _said
 
 
+@cache
+def function(name: str) -> Any:
+    """A kernel of the library, which must be there."""
+    return getattr(library(build=False), name)
+
+
 def forget() -> None:
     """Look for the library anew at the next call."""
     global _loaded, _said, _tried, _looked, _told
+    function.cache_clear()
     with _lock:
         _loaded, _said, _tried, _looked, _told = None, "not asked for yet", False, False, False
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from sureprox.kernels.runtime.abi import filled, struct
-from sureprox.kernels.runtime.library import library
+from sureprox.kernels.runtime.library import function
 from sureprox.kernels.runtime.threads import available
 from sureprox.optimizers.base import Seen
 from sureprox.problems import Problem
@@ -38,20 +38,17 @@ def call(
     table: Table, dtype: torch.dtype, values: Mapping[str, Any], weights: Sequence[Tensor] = (), **numbers: float
 ) -> None:
     """Call a kernel, see `arguments`; weights, if there are any, become an array of pointers."""
-    array = (ctypes.c_void_p * len(weights))(*map(Tensor.data_ptr, weights))
-    given = {"weights": ctypes.addressof(array)} if weights else {}
-    made = arguments(table, {**values, **numbers, **given})
-    _function(library(build=False), f"{_snake(table[1])}_{SUFFIX[dtype]}")(ctypes.byref(made))
+    given = {**values, **numbers, "threads": available()}
+    if weights:
+        array = (ctypes.c_void_p * len(weights))(*map(Tensor.data_ptr, weights))
+        given["weights"] = ctypes.addressof(array)
+    made = filled(struct(*table), given)
+    function(f"{_snake(table[1])}_{SUFFIX[dtype]}")(ctypes.byref(made))
 
 
 @cache
 def _snake(name: str) -> str:
     return re.sub(r"(?<!^)([A-Z])", r"_\1", name).lower()
-
-
-@cache
-def _function(kernels: ctypes.CDLL, name: str) -> Any:
-    return getattr(kernels, name)
 
 
 def suits(form: Form) -> bool:
@@ -84,17 +81,17 @@ def penalty(problem: Problem) -> tuple[dict[str, Tensor | None], dict[str, Any]]
     """The parts of a separable penalty as they lie, and from where to where it is from instance to instance and from
     coordinate to coordinate: nowhere, where they are shared."""
     steps: dict[str, Any] = {}
-    parts = parts_of(problem)
+    parts, shape = parts_of(problem), problem.f.shape
     for name, value in parts.items():
-        row, column = (0, 0) if value is None else value.expand(problem.batch, problem.n).stride()
+        row, column = (0, 0) if value is None else value.expand(shape).stride()
         steps |= {f"{name}_row": row, f"{name}_column": column}
     return parts, steps
 
 
 def copies(problem: Problem) -> int:
     """How many instances in a row have one A."""
-    A = dense(problem).A
-    return problem.batch if A.ndim == 2 else problem.batch // len(A)
+    A, _ = dense(problem)
+    return problem.batch if A.ndim == 2 else problem.batch // A.shape[0]
 
 
 def rows_of(parts: Mapping[str, Tensor | None]) -> int:

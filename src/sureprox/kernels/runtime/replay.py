@@ -9,15 +9,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sureprox.base.operations import Operations
 from sureprox.guarantee import Certified
 from sureprox.guarantee.guaranteed import is_check
+from sureprox.guarantee.planned import Planned
 from sureprox.kernels.runtime import cuda
 from sureprox.kernels.runtime.compiled import with_own_code
 from sureprox.kernels.runtime.reuse import own_copy, taken_over
 from sureprox.kernels.runtime.structure import Structure, bare, restored, structure, tensors
 from sureprox.optimizers import Optimizer
-from sureprox.optimizers.base import S, stepped
+from sureprox.optimizers.base import S
 from sureprox.problems import Problem
 from sureprox.problems.stacked import Stacked
 
@@ -35,7 +35,7 @@ class Accelerated(Optimizer[S]):
     `reads_the_problem`: what is recorded reads A, b and lam themselves. It then reads a copy of the problem
     (`own_copy`), and once a run has come to rest the next problem of that form is copied over it.
 
-    `beginning` makes the first state. One run at a time: whoever has several threads gives each its own.
+    One run at a time: whoever has several threads gives each its own.
     """
 
     reuses_memory = True
@@ -44,15 +44,12 @@ class Accelerated(Optimizer[S]):
 
     def __init__(
         self,
-        beginning: Optimizer[S],
-        optimizer: Optimizer[S],
-        operations: Operations,
+        planned: Planned[S],
         compiled: bool,
         reads_the_problem: bool = False,
     ) -> None:
-        self.beginning = beginning
-        self.optimizer = optimizer
-        self.operations = operations
+        self.planned = planned
+        self.optimizer = planned.optimizer
         self.compiled = compiled
         self.reads_the_problem = reads_the_problem
         self._problem: Problem | None = None  # whose steps are being taken
@@ -67,7 +64,7 @@ class Accelerated(Optimizer[S]):
 
     def init(self, problem: Problem, x0: Tensor, **options: Any) -> S:
         self._problem = None  # a new run: its numbers may have changed since the last one
-        return self.beginning.init(problem, x0, **options)
+        return self.planned.init(problem, x0, **options)
 
     def step(self, problem: Problem, state: S) -> S:
         if self._target is None or self._problem is not problem:
@@ -78,11 +75,11 @@ class Accelerated(Optimizer[S]):
             shape = structure(state)
             values = tuple(value.contiguous() for value in tensors(state, shape))  # one layout, compiled once
             _mark(problem.batch, problem.n, target, values)
-            made = self._advance(self.optimizer, target, self.operations, shape, values)
+            made = self._advance(self.planned, target, shape, values)
             after: S = restored(state, shape, iter(made))
         else:
             if self._replay is None or not self._replay.fits(state):
-                self._replay = Replay(self._advance, self.optimizer, target, self.operations, problem, state)
+                self._replay = Replay(self._advance, self.planned, target, problem, state)
             after = self._replay.step(state)
         if isinstance(self.optimizer, Certified) and is_check(after.k):
             return self.optimizer.pull_back(problem, after)  # type: ignore[arg-type,return-value]
@@ -110,9 +107,8 @@ class Replay:
     def __init__(
         self,
         advance: Any,
-        optimizer: Optimizer[Any],
+        planned: Planned[Any],
         target: Problem | Stacked,
-        operations: Operations,
         problem: Problem,
         state: Any,
     ) -> None:
@@ -131,12 +127,12 @@ class Replay:
         with torch.cuda.stream(stream):
             values = first
             for _ in range(RING if compiled else 1):  # compiles and loads what is still to be compiled and loaded
-                values = advance(optimizer, target, operations, self.shape, values)
+                values = advance(planned, target, self.shape, values)
             for place in range(RING):
                 graph = torch.cuda.CUDAGraph()
                 given = shortcuts(first, self.states, made) if place == RING - 1 else {}
                 with cuda.results(given) as made, recorded(graph, pool):
-                    after = advance(optimizer, target, operations, self.shape, self.states[place])
+                    after = advance(planned, target, self.shape, self.states[place])
                     if place == RING - 1:
                         copy_over(first, after)
                 self.graphs.append(graph)
@@ -195,15 +191,13 @@ def copy_over(to: tuple[Tensor, ...], values: tuple[Tensor, ...]) -> None:
             mine.copy_(value)
 
 
-def _advanced(
-    optimizer: Optimizer[Any], target: Any, operations: Operations, shape: Structure, values: tuple[Tensor, ...]
-) -> tuple[Tensor, ...]:
+def _advanced(planned: Planned[Any], target: Any, shape: Structure, values: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     """One step as a function of tensors alone."""
     state = bare(shape, iter(values))
-    if isinstance(optimizer, Certified):
-        after: Any = optimizer.advance(target, state)
+    if isinstance(planned.optimizer, Certified):
+        after: Any = planned.optimizer.advance(target, state)
     else:
-        after = stepped(optimizer, target, state, operations)
+        after = planned.step(target, state)
     return tuple(value.contiguous() for value in tensors(after, shape))  # one layout, compiled once
 
 

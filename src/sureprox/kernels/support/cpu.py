@@ -19,7 +19,7 @@ def points(given: Attempt) -> Tensor:
     Where a coordinate should have joined that was no candidate, or `ROUNDS` were not enough, what a second call from
     there would find.
     """
-    A, lam = dense(given.problem).A, lam_of(given.problem)
+    A, lam = dense(given.problem)[0], lam_of(given.problem)
     narrow = given.widths(lam) <= WIDEST
     if bool(narrow.all()):
         return _narrow(A, lam, given)

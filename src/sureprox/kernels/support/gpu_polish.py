@@ -48,7 +48,7 @@ def launch_polish(A: Tensor, lam: Tensor, given: Attempt, pieces: int) -> Tensor
 
 def points(given: Attempt) -> Tensor:
     """`Attempt.points` of LASSO problems; instances with too many candidates go the plain way."""
-    A, lam = dense(given.problem).A, lam_of(given.problem)
+    A, lam = dense(given.problem)[0], lam_of(given.problem)
     width, ready = given.widths(lam), sizes(A.device)
     most = int(width.max())
     pieces = next((pieces for pieces in ready if most < SIDE * pieces), ready[-1])

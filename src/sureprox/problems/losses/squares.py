@@ -20,7 +20,7 @@ class Quadratic(LinearModel):
 
     @property
     def shape(self) -> tuple[int, int]:
-        return self.b.shape[0], self.n
+        return self.b.shape[0], self.A.shape[-1]
 
     @property
     def target(self) -> Tensor:
