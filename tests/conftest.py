@@ -16,9 +16,9 @@ from pathlib import Path
 os.environ.setdefault("SUREPROX_CHECK_SHAPES", "1")
 
 if os.environ["SUREPROX_CHECK_SHAPES"]:
-    import jaxtyping
+    import shape_checks
 
-    jaxtyping.install_import_hook(["sureprox.problems", "sureprox.optimizers"], "shape_checks.check")
+    shape_checks.install("sureprox.problems", "sureprox.optimizers")
 
 import numpy as np
 import pytest
