@@ -2,10 +2,12 @@
 PYTHON ?= python3
 VENV ?= .venv
 MINUTES ?= 60
+ROUNDS ?= 50
+SEED ?= $(shell date +%s)
 BIN := $(VENV)/bin
 INSTALL = $(BIN)/python scripts/install.py
 
-.PHONY: help demo test test-plain test-gpu harden vulnerabilities lint docs format bench bench-gpu clean
+.PHONY: help demo test test-plain test-gpu harden harden-order vulnerabilities lint docs format bench bench-gpu clean
 .DEFAULT_GOAL := help
 
 help:
@@ -14,6 +16,7 @@ help:
 	@echo "make test-plain  the tests of solves once more, without kernels (a few minutes)"
 	@echo "make test-gpu  the tests that need an NVIDIA GPU (a few minutes), by a Python here whose PyTorch finds one"
 	@echo "make harden  fault, fuzz and endurance tests at their full counts (about 95 minutes on 2 cores)"
+	@echo "make harden-order  tests of clusters, faults, clocks, sweeps and searches in random order, ROUNDS=50 times"
 	@echo "make vulnerabilities  ask whether any pinned version has a known one (needs a network)"
 	@echo "make lint    everything in make test but the documentation and the test suite"
 	@echo "make docs    build the documentation, out/docs/index.html; a warning is an error"
@@ -57,6 +60,16 @@ harden: $(VENV)/.installed-dev
 	@$(BIN)/python scripts/sanitize.py
 	@echo "endurance, $(MINUTES) minutes"
 	@OMP_NUM_THREADS=1 $(BIN)/python benchmarks/endurance.py --minutes $(MINUTES)
+
+# What shares clusters, clocks, locks and directories. One round again: make harden-order ROUNDS=1 SEED=...
+SHARING = tests/test_cluster.py tests/faults tests/many tests/training/test_sweep.py tests/training/test_search.py \
+	tests/cli/test_sweep_command.py tests/cli/test_search_command.py tests/cli/test_solve_shards.py
+
+harden-order: $(VENV)/.installed-dev
+	@first=$(SEED); for seed in $$(seq $$first $$((first + $(ROUNDS) - 1))); do \
+		echo "order $$seed"; \
+		SUREPROX_TEST_ORDER=$$seed OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 $(SHARING) || exit 1; \
+	done
 
 vulnerabilities: $(VENV)/.installed-dev
 	@$(BIN)/python scripts/vulnerabilities.py || [ $$? -eq 3 ]

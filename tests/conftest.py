@@ -6,6 +6,7 @@ but pytest.
 """
 
 import os
+import random
 import signal
 import sys
 import warnings
@@ -16,9 +17,9 @@ from pathlib import Path
 os.environ.setdefault("SUREPROX_CHECK_SHAPES", "1")
 
 if os.environ["SUREPROX_CHECK_SHAPES"]:
-    import jaxtyping
+    import shape_checks
 
-    jaxtyping.install_import_hook(["sureprox.problems", "sureprox.optimizers"], "shape_checks.check")
+    shape_checks.install("sureprox.problems", "sureprox.optimizers")
 
 import numpy as np
 import pytest
@@ -45,6 +46,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if seed := os.environ.get("SUREPROX_TEST_ORDER"):  # `make harden-order`
+        random.Random(seed).shuffle(items)
     if not torch.cuda.is_available():
         for item in items:
             if item.get_closest_marker("cuda"):

@@ -38,7 +38,7 @@ def benchopt(*arguments: str | Path) -> str:
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment.get('PATH', '')}"
     environment["PYTHONPATH"] = str(ROOT / "src")
     command = [sys.executable, "-m", "benchopt", *map(str, arguments)]
-    result = subprocess.run(command, cwd=ROOT.parent, env=environment, capture_output=True, text=True)
+    result = subprocess.run(command, cwd=ROOT.parent, env=environment, capture_output=True, text=True, timeout=280)
     assert result.returncode == 0, result.stdout + result.stderr
     return result.stdout
 

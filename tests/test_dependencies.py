@@ -53,7 +53,7 @@ def test_expressions_of_permissive_licences_are_allowed():
 def ask(service: str) -> subprocess.CompletedProcess[str]:
     environment = os.environ | {"SUREPROX_OSV": service, "no_proxy": "*"}
     script = ROOT / "scripts" / "vulnerabilities.py"
-    return subprocess.run([sys.executable, str(script)], env=environment, capture_output=True, text=True)
+    return subprocess.run([sys.executable, str(script)], env=environment, capture_output=True, text=True, timeout=240)
 
 
 class Database(http.server.BaseHTTPRequestHandler):
@@ -82,7 +82,7 @@ def database(monkeypatch):
         thread.start()
         yield f"http://127.0.0.1:{server.server_address[1]}/"
         server.shutdown()
-        thread.join()
+        thread.join(60)
 
 
 def test_a_vulnerability_is_one_line_and_exit_code_1(database, monkeypatch):
@@ -103,7 +103,7 @@ def test_an_answer_that_is_none_is_not_taken_for_none_known(database, monkeypatc
 
 def test_no_pinned_package_has_a_known_vulnerability():
     result = subprocess.run(
-        [sys.executable, str(ROOT / "scripts" / "vulnerabilities.py")], capture_output=True, text=True
+        [sys.executable, str(ROOT / "scripts" / "vulnerabilities.py")], capture_output=True, text=True, timeout=240
     )
     if result.returncode == vulnerabilities.UNREACHABLE:
         pytest.skip(result.stderr.strip())

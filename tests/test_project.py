@@ -29,7 +29,7 @@ print(*sorted(after - before - set(sys.stdlib_module_names)))
 def run(*command: str) -> subprocess.CompletedProcess[str]:
     """As a user would run it: without the shape checks of this test suite."""
     environment = {name: value for name, value in os.environ.items() if name != "SUREPROX_CHECK_SHAPES"}
-    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=240)
 
 
 def python(code: str) -> subprocess.CompletedProcess[str]:
@@ -113,6 +113,24 @@ def test_make_harden_runs_the_full_counts() -> None:
     assert "endurance.py --minutes 60" in plan
 
 
+def test_the_order_of_tests_is_that_of_its_seed(request, monkeypatch) -> None:
+    plan = run("make", "--dry-run", "--always-make", "harden-order", "ROUNDS=3", "SEED=7").stdout
+    assert "first=7; " in plan
+    assert "SUREPROX_TEST_ORDER=$seed" in plan
+    hook = request.config.pluginmanager.get_plugin(str(ROOT / "tests" / "conftest.py")).pytest_collection_modifyitems
+    orders = []
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)  # then it does nothing else
+    for seed in ("", "7", "7", "8"):
+        monkeypatch.setenv("SUREPROX_TEST_ORDER", seed)
+        orders.append([*range(50)])
+        hook(orders[-1])
+    plain, first, same, other = orders
+    assert plain == [*range(50)]
+    assert first == same
+    assert sorted(first) == plain
+    assert first not in (plain, other)
+
+
 HANGING = """
 import signal, threading, time
 
@@ -149,6 +167,26 @@ def test_a_test_that_hangs_is_ended(tmp_path: Path, processes: list[str]) -> Non
         assert "test_interrupted - Failed: Timeout" in told
         assert "crashed while running 'test_hanging.py::test_deaf'" in told
         assert "2 failed, 1 passed" in told
+
+
+WAITS = {"acquire", "communicate", "join", "result", "wait"}
+RUNS = {"call", "check_call", "check_output", "run"}
+
+
+def test_no_wait_is_without_a_limit():
+    """For a process, a thread or a lock, in the package and its tests."""
+    found = []
+    for path in sorted([*(ROOT / "src").rglob("*.py"), *(ROOT / "tests").rglob("*.py")]):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        awaited = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Await)}
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or id(node) in awaited:
+                continue
+            process = getattr(node.func.value, "id", "") == "subprocess" and node.func.attr in RUNS
+            limited = any(given.arg == "timeout" for given in node.keywords)
+            if (process and not limited) or (node.func.attr in WAITS and not (node.args or node.keywords)):
+                found.append(f"{path.relative_to(ROOT)}:{node.lineno} {ast.unparse(node.func)}")
+    assert found == []
 
 
 INTERFACES = {"Penalty", "HasPenaltyDual", "GroupBall", "Link"}

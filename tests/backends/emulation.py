@@ -28,7 +28,7 @@ def emulated(file: str, macros: Mapping[str, int], directory: Path) -> ctypes.CD
         here = Path(__file__).parent
         command = [compiler, "-std=c++17", "-O1", "-shared", "-fPIC", *(f"-D{k}={v}" for k, v in macros.items())]
         command += [f"-I{Path(cuda.__file__).parents[1]}", f"-I{here}", str(here / file), "-o", str(fresh)]
-        made = subprocess.run(command, capture_output=True, text=True, check=False)
+        made = subprocess.run(command, capture_output=True, text=True, check=False, timeout=280)
         assert made.returncode == 0, made.stderr
         fresh.replace(library)  # whole or absent, whoever was quicker
     return ctypes.CDLL(str(library))

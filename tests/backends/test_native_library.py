@@ -34,14 +34,14 @@ def process(cache, **env: str) -> subprocess.Popen:
 
 def test_two_processes_at_once_and_then_a_third(kept, tmp_path):
     both = [process(tmp_path) for _ in range(2)]
-    said = [one.communicate()[0] for one in both]
+    said = [one.communicate(timeout=280)[0] for one in both]
     assert all(one.returncode == 0 for one in both)
     assert all(text.startswith(("compiled by", "loaded from")) for text in said)
     (folder,) = tmp_path.iterdir()
     names = sorted(path.suffix or path.name for path in folder.iterdir())
     assert names == [".lock", ".so"]  # built once
     third = process(tmp_path)
-    assert third.communicate()[0].startswith("loaded from")
+    assert third.communicate(timeout=280)[0].startswith("loaded from")
 
 
 @pytest.mark.parametrize(
@@ -86,6 +86,8 @@ print("torch._dynamo" in sys.modules)
 """
     env = {**os.environ, "SUREPROX_NATIVE": "1", "SUREPROX_CACHE": str(tmp_path)}
     env.pop("SUREPROX_CHECK_SHAPES", None)
-    done = subprocess.run([sys.executable, "-c", code], env=env, check=True, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=env, check=True, capture_output=True, text=True, timeout=240
+    )
     assert done.stdout == "False\n"
     assert list(tmp_path.iterdir()) == []

@@ -103,7 +103,7 @@ def test_a_small_solve_leaves_operations_to_the_calling_thread(two_threads, smal
         seen.append((torch.get_num_threads(), threads.available()))
         other = threading.Thread(target=lambda: elsewhere.append(torch.get_num_threads()))
         other.start()
-        other.join()
+        other.join(60)
 
     sp.solve(small, FISTA(), max_iter=20, callback=look)
     assert set(seen) == {(1, 2)}

@@ -214,7 +214,8 @@ def test_shell_completion():
     def completed(line: str) -> list[str]:
         words = {"COMP_WORDS": line, "COMP_CWORD": str(len(line.split(" ")) - 1), "_SUREPROX_COMPLETE": "complete_bash"}
         code = "from sureprox.cli import main; main()"
-        result = subprocess.run([sys.executable, "-c", code], env=os.environ | words, capture_output=True, text=True)
+        command = [sys.executable, "-c", code]
+        result = subprocess.run(command, env=os.environ | words, capture_output=True, text=True, timeout=240)
         return result.stdout.split()
 
     assert completed("sureprox so") == ["solve"]

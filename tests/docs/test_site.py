@@ -19,7 +19,8 @@ from records import leaves, pivoted, reached, shown
 
 
 def test_make_test_builds_it_with_warnings_as_errors() -> None:
-    plan = subprocess.run(["make", "--dry-run", "test"], cwd=ROOT, capture_output=True, text=True).stdout
+    command = ["make", "--dry-run", "test"]
+    plan = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60).stdout
     (build,) = [line for line in plan.splitlines() if "-m sphinx" in line]
     assert {"--fail-on-warning", "--nitpicky", "docs"} <= set(build.split())
 

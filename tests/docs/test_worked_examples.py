@@ -120,7 +120,8 @@ def run(target: Path, *arguments: str) -> None:
         "SUREPROX_ENGINE": "plain",
         "SUREPROX_CHECK_SHAPES": "",
     }
-    ended = subprocess.run([sys.executable, *arguments], cwd=target, env=environment, capture_output=True, text=True)
+    command = [sys.executable, *arguments]
+    ended = subprocess.run(command, cwd=target, env=environment, capture_output=True, text=True, timeout=240)
     assert ended.returncode == 0, ended.stdout[-3000:] + ended.stderr[-3000:]
 
 

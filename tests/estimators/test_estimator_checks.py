@@ -50,6 +50,6 @@ def test_the_checks_that_are_skipped_here_pass():
         pytest.skip("this scikit-learn has no such check of estimators for NumPy alone")
     command = [sys.executable, "-m", "pytest", "-q", __file__, "-k", "check_array_api_input"]
     environment = {**os.environ, "SCIPY_ARRAY_API": "1"}
-    result = subprocess.run(command, env=environment, capture_output=True, text=True)
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240)
     assert result.returncode == 0, result.stdout
     assert f"{len(ESTIMATORS)} passed" in result.stdout

@@ -85,7 +85,7 @@ def test_a_second_run_in_the_directory_is_refused_until_the_first_is_dead(tmp_pa
         assert {path.name: path.read_bytes() for path in out.iterdir()} == before
     finally:
         first.send_signal(signal.SIGKILL)
-        first.communicate()
+        first.communicate(timeout=60)
     assert train(found, LASSO, small_config(), out, device="cpu", backend="plain").completed
     assert bitwise(weights_of(found), weights_of(whole))
     assert timeless(read_log(out / "log.jsonl")) == timeless(read_log(tmp_path / "whole" / "log.jsonl"))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hardening import count
+from hardening import LIMIT, count
 
 KILLS = count(reduced=5, full=50)
 SCRIPT = Path(__file__).with_name("kill_training.py")
@@ -21,7 +21,7 @@ def test_a_run_killed_at_random_moments_ends_with_the_same_bits(tmp_path, record
     paths = [str(SCRIPT.parents[1]), environment.get("PYTHONPATH", "")]
     environment["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
     command = [sys.executable, str(SCRIPT), str(KILLS), str(tmp_path)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=LIMIT)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     record_property(

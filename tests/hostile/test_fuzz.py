@@ -10,7 +10,7 @@ from pathlib import Path
 import mutate
 import pytest
 
-from hardening import count
+from hardening import LIMIT, count
 
 FILES = count(reduced=300, full=10_000)
 SCRIPT = Path(__file__).with_name("fuzz.py")
@@ -21,7 +21,11 @@ def fuzzed(files: int, out: Path) -> tuple[subprocess.CompletedProcess[str], dic
     paths = [str(SCRIPT.parents[1]), environment.get("PYTHONPATH", "")]
     environment["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
     done = subprocess.run(
-        [sys.executable, str(SCRIPT), str(files), str(out)], env=environment, capture_output=True, text=True
+        [sys.executable, str(SCRIPT), str(files), str(out)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
     )
     return done, json.loads(out.read_text()) if out.exists() else {}
 

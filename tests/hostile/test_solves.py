@@ -14,7 +14,7 @@ from exact import LD, SQUARES, Exact, lowest
 from random_problems import KINDS, random_batch
 
 import sureprox as sp
-from hardening import count
+from hardening import LIMIT, count
 
 PARTS = range(count(reduced=4, full=20))
 SOLVES = count(reduced=500, full=2_500)  # of each part
@@ -31,7 +31,7 @@ def test_no_solve_claims_what_is_not_so(part, tmp_path, record_property):
     paths = [str(SCRIPT.parents[1]), environment.get("PYTHONPATH", "")]
     environment["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
     command = [sys.executable, str(SCRIPT), str(SOLVES), str(out), str(CASES * part)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=LIMIT)
     found = json.loads(out.read_text()) if out.exists() else {}
     assert done.returncode == 0, f"it crashed on case {found.get('solving')}: {done.stderr[-2000:]}"
     record_property(

@@ -146,6 +146,7 @@ def test_a_hundred_thousand_problems_stream_through_without_growth():
         env=environment | {"PYTHONPATH": os.pathsep.join(paths)},
         capture_output=True,
         text=True,
+        timeout=240,
     )
     assert result.returncode == 0, result.stderr
     count, problems_seen, growth = map(int, result.stdout.split())

@@ -199,7 +199,8 @@ def test_reading_a_sparse_file_needs_neither_scipy_nor_a_dense_copy(tmp_path):
         f"print(read_problem([{str(tmp_path / 'A.npz')!r}, {str(tmp_path / 'b.npy')!r}], lam=1.0).problem.n); "
         "assert 'scipy' not in sys.modules"
     )
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == str(n)
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=240).stdout
+    assert told.strip() == str(n)
 
 
 def test_damaged_sparse_files_are_read_or_refused_in_one_line(tmp_path):

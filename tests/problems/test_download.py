@@ -90,7 +90,7 @@ def server(monkeypatch) -> Iterator[Server]:
         thread.start()
         yield server
         server.shutdown()
-        thread.join()
+        thread.join(60)
 
 
 @pytest.fixture(autouse=True)
@@ -272,7 +272,7 @@ def test_many_at_once_download_once(server, cache):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        thread.join(60)
     assert results == [CONTENT] * 4
     assert server.asked == [None]
 

@@ -115,7 +115,7 @@ def test_a_worker_is_killed(tmp_path, workers):
         made = quickly(recipes, tmp_path / "out", cluster=workers, watch=lambda name, batch: watched.add((name, batch)))
     finally:
         ended.set()
-        killer.join()
+        killer.join(60)
         workers.run(hold_runs, None)
     assert made.completed
     assert {(name, batch) for name in recipes for batch in (50, 100)} <= watched

@@ -92,7 +92,7 @@ class Tasks(Generic[Item, Value]):
                         return fetched.result(EVERY)  # type: ignore[no-any-return]
                     except TimeoutError:
                         if fetched.done():  # meanwhile, or the error is one of the function
-                            return fetched.result()  # type: ignore[no-any-return]
+                            return fetched.result(0)  # type: ignore[no-any-return]
                         self._look()
                 fetched.cancel()
         except CancelledError:

@@ -75,4 +75,5 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         with suppress(ProcessLookupError, PermissionError):  # the latter: some systems, of a group that has just ended
             os.killpg(process.pid, signal.SIGKILL)
     process.kill()
-    process.wait()
+    with suppress(subprocess.TimeoutExpired):  # stuck in the kernel, as on a file system that is gone
+        process.wait(10)
