@@ -1,6 +1,7 @@
-"""Random solves with penalties of groups: each "converged" is proved again by a dual point in long double."""
+"""Random solves with groups and with classes: each "converged" is proved again by a dual point in long double."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -11,17 +12,102 @@ from random_problems import _matrices, _ratios, _right
 
 import sureprox as sp
 from hardening import count
-from sureprox.problems import GroupBall, GroupL2, LeastSquares, Problem, SparseGroup
+from sureprox.problems import (
+    L1,
+    GroupBall,
+    GroupL2,
+    Huber,
+    LeastSquares,
+    Logistic,
+    Poisson,
+    Problem,
+    Quantile,
+    Softmax,
+    SparseGroup,
+    SquaredHinge,
+)
 
 LD = np.longdouble
 EPS = float(np.finfo(np.float64).eps)
-CASES = count(reduced=32, full=1_000)
+CASES = count(reduced=48, full=4_000)
 PARTS = 2
+CLASSES = 3
+SECTIONS = 120  # of the interval in which the best dual point lies
+
+Rows = Callable[[np.ndarray], np.ndarray]
+
+
+@dataclass(frozen=True)
+class Phi:
+    """f = sum of value(A x), its derivative, its conjugate; `most` s u, u the derivative, are in the domain of that."""
+
+    value: Rows
+    slope: Rows
+    conjugate: Rows
+    most: float = 1.0
+
+
+def _entropy(q: np.ndarray) -> np.ndarray:
+    return np.where(q > 0, q * np.log(np.where(q > 0, q, 1)), LD(0))
+
+
+def squares(b: np.ndarray) -> Phi:
+    return Phi(lambda z: (z - b) ** 2 / 2, lambda z: z - b, lambda u: u * u / 2 + u * b, np.inf)
+
+
+def clipped(b: np.ndarray, low: Any, high: Any, gamma: float) -> Phi:
+    gamma = LD(gamma)
+
+    def slope(z: np.ndarray) -> np.ndarray:
+        return np.clip((z - b) / gamma, low, high)
+
+    return Phi(
+        lambda z: slope(z) * (z - b - gamma / 2 * slope(z)), slope, lambda u: gamma / 2 * u * u + u * b, most=1.0
+    )
+
+
+def logistic(y: np.ndarray) -> Phi:
+    """A mean, of t -> log(1 + e^t) - y t."""
+    m = len(y)
+
+    def conjugate(u: np.ndarray) -> np.ndarray:
+        v = np.clip(m * u + y, 0, 1)
+        return (_entropy(v) + _entropy(1 - v)) / m
+
+    return Phi(
+        lambda z: (np.logaddexp(LD(0), z) - y * z) / m, lambda z: (np.exp(-np.logaddexp(LD(0), -z)) - y) / m, conjugate
+    )
+
+
+def poisson(y: np.ndarray) -> Phi:
+    def conjugate(u: np.ndarray) -> np.ndarray:
+        q = np.maximum(u + y, 0)
+        return _entropy(q) - q - _entropy(y) + y
+
+    return Phi(lambda z: np.exp(z) - y * z - y + _entropy(y), lambda z: np.exp(z) - y, conjugate)
+
+
+def softmax(y: np.ndarray) -> Phi:
+    """Of z, the rows of the first class, then those of the second, ...; its values are spread over these."""
+    own = (np.arange(CLASSES)[:, None] == y).astype(LD)
+
+    def value(z: np.ndarray) -> np.ndarray:
+        t = z.reshape(CLASSES, -1)
+        return np.logaddexp.reduce(t, axis=0) - (own * t).sum(0)
+
+    def slope(z: np.ndarray) -> np.ndarray:
+        t = z.reshape(CLASSES, -1)
+        return (np.exp(t - np.logaddexp.reduce(t, axis=0)) - own).ravel()
+
+    def conjugate(u: np.ndarray) -> np.ndarray:
+        return _entropy(np.maximum(u.reshape(CLASSES, -1) + own, 0))
+
+    return Phi(value, slope, conjugate)
 
 
 @dataclass(frozen=True)
 class Groups:
-    """1/2 |A x - b|^2 + l1 |x|_1 + sum_g w_g |x_g|, or with |x_g| <= w_g in place of the penalty."""
+    """f(A x) + l1 |x|_1 + sum_g w_g |x_g|, or with |x_g| <= w_g in place of the penalty; by default 1/2 |A x - b|^2."""
 
     A: np.ndarray  # (m, n)
     b: np.ndarray
@@ -29,30 +115,43 @@ class Groups:
     members: list[np.ndarray]
     w: np.ndarray  # (G,)
     ball: bool
+    phi: Phi | None = field(default=None)
+
+    @property
+    def f(self) -> Phi:
+        return squares(self.b) if self.phi is None else self.phi
 
     def value(self, x: np.ndarray) -> LD:
-        r = self.A @ x - self.b
-        norms = self.norms(x)
+        f, norms = self.f.value(self.A @ x).sum(), self.norms(x)
         if self.ball:
-            return r @ r / 2 if (norms <= self.w * (1 + 64 * LD(EPS))).all() else LD(np.inf)
-        return r @ r / 2 + self.l1 * np.abs(x).sum() + self.w @ norms
+            return f if (norms <= self.w * (1 + 64 * LD(EPS))).all() else LD(np.inf)
+        return f + self.l1 * np.abs(x).sum() + self.w @ norms
 
     def norms(self, v: np.ndarray) -> np.ndarray:
-        return np.array([np.sqrt((v[g] ** 2).sum()) for g in self.members])
+        return np.array([np.sqrt((v[g] ** 2).sum()) for g in self.members], LD)
 
     def gap(self, x: np.ndarray) -> LD:
-        """F(x) - D(s r), D(u) = -|u|^2/2 - b'u - r*(-A'u), r = A x - b and the best s >= 0 that is allowed."""
-        r = self.A @ x - self.b
-        if not r @ r > 0:
-            return self.value(x)
-        pull = self.A.T @ r
-        linear, most = -(self.b @ r), LD(np.inf)
-        if self.ball:
-            linear -= self.w @ self.norms(pull)
-        else:
-            most = self._largest(pull)
-        s = min(max(linear / (r @ r), LD(0)), most)
-        return self.value(x) - (s * linear - s * s * (r @ r) / 2)
+        """F(x) - D(s u), D(u) = -f*(u) - r*(-A'u), u = f'(A x): every s >= 0 that is allowed gives a bound.
+
+        The best one is looked for by sections: the lower end of what is left of the interval is a bound too.
+        """
+        u = self.f.slope(self.A @ x)
+        pull = self.A.T @ u
+        high = min(self._largest(pull) if not self.ball else LD(np.inf), LD(self.f.most))
+        if not u.any():
+            high = LD(0)
+        elif np.isinf(high):  # squares: no s is better than twice that of the best value
+            high = 2 * abs(u @ self.b) / (u @ u) + 2
+        low, whole = LD(0), high
+
+        def dual(s: LD) -> LD:
+            inside = self.w @ self.norms(s * pull) if self.ball else LD(0)
+            return -self.f.conjugate(s * u).sum() - inside
+
+        for _ in range(SECTIONS):
+            left, right = low + (high - low) / 3, high - (high - low) / 3
+            low, high = (left, high) if dual(left) < dual(right) else (low, right)
+        return self.value(x) - max(dual(s) for s in (low, high, whole, LD(0)))
 
     def _largest(self, pull: np.ndarray) -> LD:
         """The largest s with |S(s pull_g, l1)| <= w_g for every group and |s pull_j| <= l1 outside of them."""
@@ -72,8 +171,13 @@ class Groups:
 
     def rounding(self, x: np.ndarray) -> float:
         """Of F and of a gap in float64."""
+        z = self.A @ x
         sums = np.abs(self.A) @ np.abs(x) + np.abs(self.b)
-        return float(4 * (sum(self.A.shape) + 4) * EPS * (np.abs(self.A @ x - self.b) @ sums + self.value(x)))
+        made = np.abs(self.f.slope(z)) @ sums + np.abs(self.f.value(z)).sum() + self.value(x)
+        return float(4 * (sum(self.A.shape) + 4) * EPS * made)
+
+
+LOSSES = ("squares", "squares", "huber", "quantile", "squared hinge", "logistic", "poisson", "softmax", "softmax")
 
 
 def case(number: int) -> tuple[Problem, list[Groups], Options]:
@@ -84,30 +188,87 @@ def case(number: int) -> tuple[Problem, list[Groups], Options]:
     A, _ = _matrices(chance, 1 if shared else B, m, n)
     A = A.astype(dtype)
     b = _right(chance, np.broadcast_to(A, (B, m, n))).astype(dtype)
-    kind = str(chance.choice(["groups", "sparse groups", "balls"]))
-    labels = np.unique(chance.integers(0, chance.integers(1, n + 1), n), return_inverse=True)[1]
-    if kind == "sparse groups":
-        labels = _numbered(np.where(chance.random(n) < 0.2, -1, labels))
-    members = [np.flatnonzero(labels == g) for g in range(labels.max() + 1)]
-    weights = (10 ** chance.uniform(-1, 1, len(members))).astype(dtype)
+    loss = str(chance.choice(LOSSES))
+    if loss == "poisson":  # e^{A x} must be a number for x of usual sizes
+        A = (A / max(np.abs(A).max(), 1e-30) * 10 ** chance.uniform(-2, 0.5)).astype(dtype)
+    f, y = _loss(loss, torch.from_numpy(A[0] if shared else A), b, chance)
     full = np.broadcast_to(A, (B, m, n)).astype(LD)
-    steep = np.abs(np.einsum("bmn,bm->bn", full, b.astype(LD))).max(1) + LD(1e-30)
+    if loss == "softmax":
+        full = np.kron(np.eye(CLASSES, dtype=LD), full)
+    phis, N = [_phi(loss, row) for row in y], full.shape[2]
+    kind = str(chance.choice(["groups", "sparse groups", "balls", "l1"] if loss == "softmax" else KINDS))
+    labels = np.unique(chance.integers(0, chance.integers(1, N + 1), N), return_inverse=True)[1]
+    if loss == "softmax" and chance.random() < 0.5:
+        labels = np.tile(np.arange(n), CLASSES)
+    if kind == "sparse groups":
+        labels = _numbered(np.where(chance.random(N) < 0.2, -1, labels))
+    members = [np.flatnonzero(labels == g) for g in range(labels.max() + 1)] if kind != "l1" else []
+    weights = (10 ** chance.uniform(-1, 1, len(members))).astype(dtype)
+    slope = np.stack([phi.slope(np.zeros(full.shape[1], LD)) for phi in phis])
+    steep = np.abs(np.einsum("bmn,bm->bn", full, slope)).max(1) + LD(1e-30)
     ratio = np.maximum(_ratios(chance, B), 1e-12)
-    lam = (ratio * (np.abs(b).max(1) / (1e-30 + np.abs(full).max((1, 2))) if kind == "balls" else steep)).astype(dtype)
-    l1 = (lam * chance.choice([0.1, 1.0])).astype(dtype) if kind == "sparse groups" else np.zeros(B, dtype)
+    reach = np.abs(b).max(1) / (1e-30 + np.abs(full).max((1, 2)))
+    lam = (ratio * (reach if kind == "balls" else steep)).astype(dtype)
+    share = {"sparse groups": chance.choice([0.1, 1.0]), "l1": 1.0}.get(kind, 0.0)
+    l1 = (lam * share).astype(dtype)
     lam_, w_ = torch.from_numpy(lam), torch.from_numpy(weights)
     made: dict[str, Any] = {
         "groups": lambda: GroupL2(labels, lam_, w_),
         "sparse groups": lambda: SparseGroup(labels, torch.from_numpy(l1), lam_, w_),
         "balls": lambda: GroupBall(labels, lam_, w_),
+        "l1": lambda: L1(torch.from_numpy(l1)),
     }
-    given = torch.from_numpy(A[0] if shared else A)
-    problem = Problem(LeastSquares(given, torch.from_numpy(b)), made[kind]())
+    problem = Problem(f, made[kind]())
     exact = [
-        Groups(full[i], b[i].astype(LD), LD(l1[i]), members, LD(lam[i]) * weights.astype(LD), kind == "balls")
-        for i in range(B)
+        Groups(full[i], _scale(loss, y[i]), LD(l1[i]), members, LD(lam[i]) * weights.astype(LD), kind == "balls", phi)
+        for i, phi in enumerate(phis)
     ]
     return problem, exact, random_options(chance, problem)
+
+
+KINDS = ("groups", "sparse groups", "balls")
+DELTA, LEVEL = 0.5, 0.3
+
+
+def _loss(loss: str, A: torch.Tensor, b: np.ndarray, chance: np.random.Generator) -> tuple[Any, np.ndarray]:
+    """f and its data (B, m)."""
+    target = torch.from_numpy(b)
+    if loss in ("squares", "huber", "quantile"):
+        made = {
+            "squares": lambda: LeastSquares(A, target),
+            "huber": lambda: Huber(A, target, DELTA),
+            "quantile": lambda: Quantile(A, target, LEVEL, DELTA),
+        }[loss]()
+        return made, b.astype(LD)
+    y = {
+        "poisson": lambda: chance.poisson(10 ** chance.uniform(-1, 2), b.shape),
+        "softmax": lambda: chance.integers(0, CLASSES, b.shape),
+    }.get(loss, lambda: chance.integers(0, 2, b.shape))()
+    given = torch.from_numpy(y.astype(b.dtype))
+    if loss == "softmax":
+        return Softmax(A, given, CLASSES), y.astype(LD)
+    return {"poisson": Poisson, "logistic": Logistic, "squared hinge": SquaredHinge}[loss](A, given), y.astype(LD)
+
+
+def _phi(loss: str, y: np.ndarray) -> Phi:
+    if loss == "squared hinge":
+        inf = np.full_like(y, np.inf)
+        return clipped(2 * y - 1, np.where(y > 0, -inf, 0), np.where(y > 0, 0, inf), 0.5)
+    return {
+        "squares": lambda: squares(y),
+        "huber": lambda: clipped(y, -DELTA, DELTA, 1),
+        "quantile": lambda: clipped(y, -LEVEL, 1 - LEVEL, DELTA),
+        "logistic": lambda: logistic(y),
+        "poisson": lambda: poisson(y),
+        "softmax": lambda: softmax(y.astype(int)),
+    }[loss]()
+
+
+def _scale(loss: str, y: np.ndarray) -> np.ndarray:
+    """What z is compared with."""
+    if loss in ("squares", "huber", "quantile"):
+        return y
+    return np.ones(len(y) * (CLASSES if loss == "softmax" else 1), LD)
 
 
 def _numbered(labels: np.ndarray) -> np.ndarray:
@@ -144,7 +305,9 @@ def test_no_solve_with_groups_claims_what_is_not_so(part, record_property):
                 gap = of.gap(x)
                 promised = options.arguments["tol"] * max(value - gap, floor * of.value(np.zeros_like(x)))
                 assert gap <= promised * (1 + 1e-6) + slack, where
-    record_property("hardening", f"{solves:,} random solves with groups: {claims:,} said to be converged, all proved")
+    record_property(
+        "hardening", f"{solves:,} random solves with groups or classes: {claims:,} said to be converged, all proved"
+    )
     assert refused == 0
     assert claims > 0.1 * solves > 0
 

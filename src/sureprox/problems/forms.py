@@ -12,6 +12,7 @@ from sureprox.base.errors import InputError
 from sureprox.base.types import Scalars, Vectors
 from sureprox.problems.blocks import BLOCKS, GroupBall, Groups, SparseGroup
 from sureprox.problems.losses import Huber, LeastSquares, Logistic, Poisson, Quantile, Softmax, SquaredHinge
+from sureprox.problems.losses.pointwise import Pointwise
 from sureprox.problems.operators import Operator, Sparse
 from sureprox.problems.problem import Problem
 from sureprox.problems.separable import L1, Separable, column, is_separable
@@ -133,6 +134,19 @@ def can_screen(problem: Problem) -> bool:
 def has_second_derivatives(problem: Problem) -> bool:
     """Whether f is a loss of this package whose Hessian is made of columns of a dense A."""
     return type(problem) is Problem and loss_of(problem) is not Loss.OWN
+
+
+def has_proximal_points(problem: Problem) -> bool:
+    """Whether f is a loss of this package whose rows have a prox, with a dense A, and r separable or of groups."""
+    form = form_of(problem)
+    known = form.m > 0 and type(problem.f) in SCREENED
+    return known and (form.separable or form.penalty is Shape.GROUPS)
+
+
+def rows_of(problem: Problem) -> LeastSquares | Pointwise | Softmax:
+    """f of a problem that has proximal points."""
+    assert isinstance(problem.f, LeastSquares | Pointwise | Softmax)
+    return problem.f
 
 
 def shape_of(problem: Problem) -> Shape:

@@ -1,6 +1,7 @@
 """Total variation denoising, through its dual problem, which has a duality gap."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -9,14 +10,22 @@ from torch import Tensor
 from sureprox.base.defaults import MAX_ITER
 from sureprox.base.errors import InputError
 from sureprox.base.types import Scalars, Vectors
+from sureprox.kernels.runtime.library import build_later, library
+from sureprox.kernels.total_variation import cpu as total_variation
 from sureprox.problems import LeastSquares, Problem, checks
 from sureprox.problems.operators import Difference
 from sureprox.problems.penalties import Box, GroupBall, Penalty
 from sureprox.solve.options import check_options
+from sureprox.solve.plan import Engine, chosen_engine
 from sureprox.solve.solution import Solution
 from sureprox.solve.solve import solve
+from sureprox.support.total_variation import dual_steps, from_zero, pixels, total
 
 ROUNDS = 4  # solves of the dual problem, each to a smaller gap where the one before was not enough
+CHECK = 16  # steps between two looks at the gap
+SINGLE = 1e-5  # from this tolerance on float32 is enough for the steps
+FAR = 1e12  # times the largest pixel: no dual point is as large
+SPARE = 0.8  # of the tolerance, so that rounding does not undo what was reached
 
 
 @dataclass(frozen=True)
@@ -49,7 +58,9 @@ def tv_denoise(
 
     Its dual is min_p 1/2 |D'p - y|^2 over |p_i| <= lam, a problem with a `Difference` operator, and x = y - D'p. With
     this x and p, objective minus dual value is the duality gap of p, so that gap <= tol * objective is proved.
-    `options` are those of `solve`.
+
+    The steps are those of restarted FISTA (`sureprox.support.total_variation`), by a kernel on a CPU; what they leave,
+    and whatever has other `options` of `solve` than `engine`, is left to `solve`.
     """
     signal = checks.as_tensor("y", y)
     dims = min(signal.ndim, 2) if dims is None else dims
@@ -68,8 +79,15 @@ def tv_denoise(
     centred = rows - rows.mean(1, keepdim=True)  # TV does not see the mean, and the gap is relative to |x|
     problem = Problem(LeastSquares(D.T, centred), _ball(size, weight, isotropic))
     wanted, start = torch.tensor(tol, dtype=torch.float64), None
+    steps = torch.zeros(len(rows), dtype=torch.int64, device=rows.device)
+    if options.keys() <= {"engine"}:
+        way = _way(rows.device, options.get("engine", "auto"))
+        start, steps = _descended(problem, centred, weight, size, isotropic, tol, max_iter, way)
+        options["floor"] = 1.0  # |y|^2 / 2 is no less than the objective of x, by which the gap is judged here
     for _ in range(ROUNDS):
-        dual = solve(problem, x0=start, tol=float(wanted), max_iter=max_iter, **options)
+        left = max_iter - int(steps.max())
+        dual = solve(problem, x0=start, tol=float(wanted), max_iter=left, **options)
+        steps = steps + dual.iterations
         x = centred.double() - D.adjoint(dual.x.double())
         objective = _objective(x, centred.double(), D, weight.double(), isotropic)
         enough = dual.gap <= tol * objective
@@ -78,7 +96,53 @@ def tv_denoise(
         start, problem = dual.x, problem.to(dtype=dual.x.dtype)
         wanted = wanted.cpu() * float((tol * objective / dual.gap)[~enough].min()) / 2
     x = x + rows.double().mean(1, keepdim=True)
+    dual = replace(dual, iterations=steps)
     return Denoised(x.to(rows.dtype).reshape(signal.shape), objective, dual.gap, enough, dual)
+
+
+Way = Callable[..., Any]  # `dual_steps`, or the kernel for it
+
+
+def _way(device: torch.device, engine: str) -> Way:
+    """What takes the steps."""
+    chosen = chosen_engine(engine)
+    if device.type != "cpu" or chosen not in (Engine.AUTO, Engine.KERNELS):
+        return dual_steps
+    if library(build=chosen is Engine.KERNELS) is not None:
+        return total_variation.dual_steps
+    build_later()
+    return dual_steps
+
+
+def _descended(
+    problem: Problem,
+    y: Vectors,
+    lam: Scalars,
+    size: tuple[int, ...],
+    isotropic: bool,
+    tol: float,
+    max_iter: int,
+    way: Way,
+) -> tuple[Tensor, Tensor]:
+    """Dual points whose gap is `tol` times the objective of x; the steps of each (B,)."""
+    h, w = (1, *size)[-2:]
+    largest = y.abs().amax(1)
+    unit = torch.where(largest > 0, largest, 1.0)
+    dtype = torch.float32 if tol >= SINGLE else y.dtype
+    images, limits = (y / unit.unsqueeze(1)).to(dtype), (lam / unit).clamp(max=FAR).to(dtype)
+    dual, live = from_zero(images, (h, w)), torch.arange(len(y), device=y.device)
+    steps = torch.zeros_like(live)
+    for k in range(0, max_iter, CHECK):
+        count = min(CHECK, max_iter - k)
+        part, seen = way(images[live], limits[live], (h, w), dual.select(live), count, isotropic)
+        dual.put(live, part)
+        steps[live] += count
+        gap, objective = seen.unbind(1)
+        live = live[gap > SPARE * tol * objective]
+        if not len(live):
+            break
+    p = dual.p.to(y.dtype) * unit.unsqueeze(1)
+    return problem.prox(p, torch.ones_like(p[:, :1])), steps
 
 
 def _ball(size: tuple[int, ...], lam: Scalars, isotropic: bool) -> Penalty:
@@ -86,22 +150,8 @@ def _ball(size: tuple[int, ...], lam: Scalars, isotropic: bool) -> Penalty:
     if len(size) == 1 or not isotropic:
         bound = lam.unsqueeze(1)
         return Box(-bound, bound)
-    return GroupBall(_pixels(size), lam)
-
-
-def _pixels(size: tuple[int, ...]) -> Tensor:
-    """The pixel at which each difference of `Difference` starts."""
-    h, w = size
-    pixel = torch.arange(h * w).reshape(h, w)
-    return torch.cat([pixel[:-1].flatten(), pixel[:, :-1].flatten()])
+    return GroupBall(pixels(size), lam)
 
 
 def _objective(x: Vectors, y: Vectors, D: Difference, lam: Scalars, isotropic: bool) -> Scalars:
-    differences = D.forward(x)
-    if len(D.size) == 1 or not isotropic:
-        variation = differences.abs().sum(1)
-    else:
-        pixels = _pixels(D.size).to(x.device)
-        squares = x.new_zeros(x.shape).index_add(1, pixels, differences.square())
-        variation = squares.sqrt().sum(1)
-    return (x - y).square().sum(1) / 2 + lam * variation
+    return (x - y).square().sum(1) / 2 + lam * total(D.forward(x), D.size, isotropic)

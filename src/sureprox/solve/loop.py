@@ -18,7 +18,7 @@ from sureprox.problems.checks import trusted
 from sureprox.solve.found import Found, nothing_found
 from sureprox.solve.solution import Progress, Solution, Status, named
 from sureprox.solve.stopping import Measurement, StoppingRule, put
-from sureprox.support.newton import Polish, polished
+from sureprox.support.newton import Polish, approached, polished
 
 STALLED = 10  # iterations in a row in which float32 moved by its rounding only
 ROUNDING = 1e-14  # relative error of an objective in float64
@@ -165,6 +165,7 @@ class Run:
                 self._take_best(rows, state, rule, running)
             if self.polish is not None:
                 self._polish(self.polish, problem, rule, rows, state.k, running)
+                self._approach(self.polish, rule, rows, state.k, running)
             self._record()
             if callback is not None:
                 callback(self._progress(state.k))
@@ -255,6 +256,15 @@ class Run:
             index = index[failed]
             again = polished(given, points[failed], g[failed], index, self.operations)
             self._take_polished(rows, rule, index, again)
+
+    def _approach(self, polish: Polish, rule: StoppingRule, rows: Tensor, k: int, running: Tensor) -> None:
+        """Try to end those of the `running` rows that have run for long."""
+        index = polish.overdue(rows, k, running & ~taken(self.best.converged | self.diverged, rows))
+        if len(index):
+            x = taken(self.x, rows[index])
+            if self.found is not None:
+                x = self.found.lower_than(x, taken(self.best.objective, rows[index]), rows[index])
+            self._take_polished(rows, rule, index, approached(rule.problem.select(index), x))
 
     def _take_polished(self, rows: Tensor, rule: StoppingRule, index: Tensor, points: Tensor) -> Tensor:
         """Take `points` for the rows `index` of the batch: measured with all of it, unless they are few.

@@ -10,12 +10,15 @@ from sureprox.base.operations import PLAIN, Operations
 from sureprox.base.types import Vectors
 from sureprox.problems import Problem
 from sureprox.problems.batch import taken
-from sureprox.problems.forms import Form, Loss, Shape, dense, form_of
+from sureprox.problems.forms import Form, Loss, Shape, dense, form_of, has_proximal_points
 from sureprox.support.face import newton_points
+from sureprox.support.proximal import WIDEST, proximal_points
 
 CHUNK = 2**22  # entries of gathered columns and normal matrices held at a time, if a run has such an amount to spare
 ROUNDS = 6  # supports that are tried one after the other
 SLACK = 1e-9  # relative, by which |g_j| must exceed lam_j: the twin of a column in the support has |g_j| = lam_j
+PATIENCE = 300  # iterations after which proximal points are tried, and half of the rows of A if these are more
+NEVER = 2**62
 MEASURED = 8  # products with A that measuring a point costs: two certificates, in float64
 
 
@@ -60,6 +63,11 @@ def polished(
     if not is_lasso(form_of(problem)):
         return newton_points(problem.to(dtype=torch.float64).select(rows), x.double())
     return Attempt(problem, x, g, rows, operations).points()
+
+
+def approached(problem: Problem, x: Vectors) -> Tensor:
+    """(B, n) in float64: where proximal points lead from x, finished by Newton's method on the face."""
+    return newton_points(problem, proximal_points(problem, x.double()))
 
 
 @dataclass(frozen=True)
@@ -237,6 +245,8 @@ class Polish:
     tried once more from where it came out, on credit: nearly always that is enough. Where the loss is not squares, an
     attempt may have begun too far off, and twice as many iterations are a reason for another one. An instance that
     float32 takes no further gets its attempt whatever it costs.
+
+    What is left after `PATIENCE` iterations is `approached`, which takes about a hundred systems, but begins anywhere.
     """
 
     def __init__(self, problem: Problem, products: int) -> None:
@@ -247,6 +257,9 @@ class Polish:
         self.last = torch.zeros(problem.batch, dtype=torch.int64, device=device)  # iterations before the last attempt
         self.tried = torch.full((problem.batch, problem.n), 2, dtype=torch.int8, device=device)  # no signs at all
         self.spent = torch.zeros(problem.batch, dtype=torch.int64, device=device)  # in units of m
+        fits = min(form.m, form.n) <= WIDEST and has_proximal_points(problem)
+        first = max(PATIENCE, form.m // 2) if fits else NEVER
+        self.approach = torch.full_like(self.last, first)  # iterations before the next of these attempts
 
     def due(
         self, problem: Problem, rows: Tensor, x: Vectors, k: int, wanted: Tensor, stalled: Tensor
@@ -274,6 +287,12 @@ class Polish:
             self.tried[rows[index]] = signs[index]
         return index, taken(cost, index)
 
+    def overdue(self, rows: Tensor, k: int, wanted: Tensor) -> Tensor:
+        """Which of the `rows` of the run, where `wanted` (R,), are to be `approached` after k iterations."""
+        index = (wanted & (taken(self.approach, rows) <= k)).nonzero()[:, 0]
+        self.approach[rows[index]] = 2 * k
+        return index
+
     def charge(self, rows: Tensor, cost: Tensor) -> None:
         """An attempt is made for the instances `rows` of the run."""
         self.spent[rows] += cost
@@ -282,7 +301,7 @@ class Polish:
         """For another run of the instances in `index`: what was tried is known, what it cost is forgotten."""
         part = object.__new__(Polish)
         part.products, part.rows, part.is_lasso = self.products, self.rows, self.is_lasso
-        part.last = torch.zeros_like(self.last[index])
+        part.last, part.approach = torch.zeros_like(self.last[index]), self.approach[index]
         part.tried, part.spent = self.tried[index], torch.zeros_like(self.spent[index])
         return part
 

@@ -64,6 +64,20 @@ def test_bad_weights_and_offsets_are_refused(name):
     refused(lambda: make(offset=np.ma.masked_equal(np.ones((3, 8)), 1)), "offset has 24 masked entries")
 
 
+@pytest.mark.parametrize("kind", [LeastSquares, Huber, Quantile, SquaredHinge, Logistic, Poisson, Softmax])
+def test_bad_data_are_refused(kind):
+    name = "b" if kind is LeastSquares else "y"
+    refused(lambda: kind(A, t * NAN), f"{name} has 24 entries that are NaN")
+    refused(lambda: kind(A, t.to(torch.complex128)), f"{name} has dtype torch.complex128")
+    refused(lambda: kind(A, t[:, :7]), f"{name} has shape (3, 7)")
+    refused(lambda: kind(A, "labels"), f"{name} is a str")
+    refused(lambda: kind(A * NAN, t), "A has 96 entries that are NaN")
+    refused(lambda: kind(A + 0j, t), "A has dtype torch.complex128")
+    refused(lambda: kind(A[0, 0], t), "A has shape (4,)")
+    refused(lambda: kind(A, t, weights=-t), "weights is -1", ">= 0")
+    refused(lambda: kind(A, t, weights=t + 1j), "weights has dtype torch.complex128")
+
+
 @pytest.mark.parametrize("kind", [Poisson, Softmax])
 def test_whole_numbers_are_taken_as_they_are_meant(kind):
     f, x = kind(A, counts), normal(*kind(A, counts).shape, seed=3)

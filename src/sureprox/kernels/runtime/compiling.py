@@ -11,7 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-FLAGS = ("-std=c++17", "-O3", "-fPIC", "-shared", "-pthread")
+FLAGS = ("-std=c++17", "-O3", "-fno-math-errno", "-fPIC", "-shared", "-pthread")
 INSTALL = "Debian: apt install g++; macOS: xcode-select --install"
 PATIENCE = 300.0  # seconds a compiler may take: many times what it does, for machines that are busy
 

@@ -5,6 +5,7 @@
 #include "support/polish.h"
 #include "lipschitz/spectrum.h"
 #include "sure/sure.h"
+#include "total_variation/total_variation.h"
 #include "working_set/working_set.h"
 
 extern "C" {
@@ -30,6 +31,8 @@ void largest_float(const Largest<float>* in) { largest(*in); }
 void largest_double(const Largest<double>* in) { largest(*in); }
 void gradient_float(const Gradient<float>* in) { gradients(*in); }
 void gradient_double(const Gradient<double>* in) { gradients(*in); }
+void total_variation_float(const TotalVariation<float>* in) { total_variation(*in); }
+void total_variation_double(const TotalVariation<double>* in) { total_variation(*in); }
 void working_set_float(const WorkingSet<float>* in) { working_set(*in); }
 void working_set_double(const WorkingSet<double>* in) { working_set(*in); }
 }

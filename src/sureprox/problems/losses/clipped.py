@@ -44,6 +44,10 @@ class Clipped(Pointwise):
         u = z / self.gamma
         return ((u > self.low) & (u < self.high)).to(z.dtype) / self.gamma
 
+    def row_prox(self, t: Rows, step: Tensor) -> Rows:
+        """t - step clip(t / (gamma + step), low, high)."""
+        return t - step * clip(t / (self.gamma + step), self.low, self.high)
+
     def curvature_within(self, z: Rows, rise: Rows) -> tuple[Rows, Rows]:
         """With d = phi'(z) - v and e = |z - gamma phi'(z)|, D >= gamma/2 d^2 + |d| e.
 

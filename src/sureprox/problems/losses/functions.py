@@ -5,6 +5,8 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 NEAR = 0.25  # within this, differences are summed from their series
+NOTHING = 80.0  # e^-80 is about the least float32
+ROUNDS = 100  # of Newton's method for a number; it takes fewer than ten where it need not halve intervals
 
 
 def log1pexp(u: Tensor) -> Tensor:
@@ -43,6 +45,18 @@ def relative_entropy(q: Tensor, mu: Tensor, excess: Tensor, log_mu: Tensor) -> T
     log_ratio = torch.where(known, torch.where(known, ratio, 1.0).log(), whole.log() - log_mu)
     far = whole * log_ratio + excess
     return torch.where(positive, torch.where(close, near, far), mu)
+
+
+def omega(s: Tensor) -> Tensor:
+    """w > 0 with w + log w = s, by Newton's method; it underflows where e^s is nothing beside 1."""
+    s = s.clamp(min=-NOTHING)
+    w = torch.where(s > 1, s - s.clamp(min=1).log(), s.clamp(max=1).exp() / 2)
+    for _ in range(ROUNDS):
+        new = w * (1 + s - w.log()) / (1 + w)
+        if bool(((new - w).abs() <= 4 * torch.finfo(s.dtype).eps * new).all()):
+            break
+        w = new
+    return w
 
 
 def clip(z: Tensor, low: float | Tensor, high: float | Tensor) -> Tensor:

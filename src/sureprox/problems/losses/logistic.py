@@ -66,6 +66,11 @@ class Logistic(Pointwise):
         """sigma (1 - sigma)."""
         return torch.sigmoid(z) * torch.sigmoid(-z)
 
+    def row_prox(self, t: Rows, step: Tensor) -> Rows:
+        """By Newton's method from about where sigma(z) = t / step."""
+        least = torch.finfo(t.dtype).eps
+        return self.rooted(t, step, torch.logit((t / step).clamp(least, 1 - least)))
+
     def curvature_within(self, z: Rows, rise: Rows) -> tuple[Rows, Rows]:
         """D = KL(v | sigma) >= 2 (v - sigma)^2, so that |v - sigma| <= sqrt(rise / 2); and phi'' = v (1 - v) at v."""
         reach = (rise / 2).sqrt()

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from sureprox.base.types import Rows, Scalars, Vectors
 from sureprox.problems import checks
-from sureprox.problems.losses.functions import scale_range
+from sureprox.problems.losses.functions import ROUNDS, scale_range
 from sureprox.problems.smooth import LinearModel
 from sureprox.problems.spectrum import Largest, largest_eigenvalue
 
@@ -34,6 +34,32 @@ class Pointwise(LinearModel):
     @abstractmethod
     def curvatures(self, z: Rows) -> Rows:
         """phi''(z); where phi bends at a kink of phi', one of the two."""
+
+    def row_prox(self, t: Rows, step: Tensor) -> Rows:
+        """z with z + step phi'(z) = t, step (B, 1): the minimum of phi(z) + (z - t)^2 / (2 step)."""
+        return self.rooted(t, step, t)
+
+    def rooted(self, t: Rows, step: Tensor, z: Rows) -> Rows:
+        """`row_prox` by Newton's method from z.
+
+        The root lies between t and t - step phi'(t); a step that leaves what is known of it is cut to half of that.
+        """
+        ends = t, t - step * self.slopes(t)
+        low, high = torch.minimum(*ends), torch.maximum(*ends)
+        z = torch.minimum(torch.maximum(z, low), high)
+        for _ in range(ROUNDS):
+            above = z + step * self.slopes(z) - t
+            low, high = torch.where(above <= 0, z, low), torch.where(above >= 0, z, high)
+            new = z - above / (1 + step * self.curvatures(z))
+            new = torch.where((new >= low) & (new <= high), new, (low + high) / 2)
+            if bool(((new - z).abs() <= 2 * torch.finfo(t.dtype).eps * (1 + z.abs())).all()):
+                break
+            z = new
+        return z
+
+    def row_turns(self, z: Rows, step: Tensor) -> tuple[Rows, Tensor | None]:
+        """step times the derivative of z = row_prox(t, step) in t: step / (1 + step phi''), and no more than that."""
+        return step / (1 + step * self.curvatures(z)), None
 
     @property
     @abstractmethod

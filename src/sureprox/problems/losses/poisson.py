@@ -9,7 +9,7 @@ from torch import Tensor
 from sureprox.base.errors import InputError
 from sureprox.base.types import Rows, Scalars, Vectors
 from sureprox.problems import checks
-from sureprox.problems.losses.functions import exp_above_line, log_below_line, relative_entropy
+from sureprox.problems.losses.functions import exp_above_line, log_below_line, omega, relative_entropy
 from sureprox.problems.losses.pointwise import Bound, Pointwise
 
 ROOM = 40.0  # e^z stays so many powers of e below the largest number, so that products with it are finite
@@ -114,6 +114,19 @@ class Poisson(Pointwise):
             return mu
         safe = torch.where(self.y > 0, mu, 1.0)
         return self.y / safe / safe
+
+    def row_prox(self, t: Rows, step: Tensor) -> Rows:
+        """log: z = T - w, T = t + step y, with w = step e^z, so that w + log w = T + log step.
+
+        identity: the root >= 0 of z^2 - (t - step) z - step y.
+        """
+        if self.link is Link.IDENTITY:
+            half = (t - step) / 2
+            root = (half.square() + step * self.y).sqrt()
+            return torch.where(half > 0, half + root, step * self.y / torch.where(half > 0, 1.0, root - half))
+        T, scale = t + step * self.y, step.log()
+        w = omega(T + scale)
+        return torch.where(w > 1, w.log() - scale, T - w)
 
     def curvature_within(self, z: Rows, rise: Rows) -> tuple[Rows, Rows]:
         """How far mu may go, at which phi'' = mu (log), or y / mu^2 (identity).

@@ -8,7 +8,7 @@ from torch import Tensor
 from sureprox.base.errors import InputError
 from sureprox.base.types import Rows, Scalars, Vectors
 from sureprox.problems import checks
-from sureprox.problems.losses.functions import exp_above_line, log1pexp, relative_entropy, scale_range
+from sureprox.problems.losses.functions import ROUNDS, exp_above_line, log1pexp, omega, relative_entropy, scale_range
 from sureprox.problems.operators.repeated import Repeated
 from sureprox.problems.smooth import LinearModel
 from sureprox.problems.spectrum import Largest, largest_eigenvalue
@@ -146,6 +146,33 @@ class Softmax(LinearModel):
         far = (t + d).logsumexp(1) - t.logsumexp(1) - (p * d).sum(1)
         rises = torch.where((centred.abs() <= 1).all(1), near, far).clamp(min=0)
         return self.total(rises)
+
+    # --- proximal points of a row -------------------------------------------------------------------------------------
+
+    def row_prox(self, t: Rows, step: Tensor) -> Rows:
+        """z with z + step (p - e_y) = t: z = T - w, w = step p, T = t + step e_y.
+
+        w_c + log w_c = T_c - mu for the one mu where they sum to `step`. The sum is convex in mu and falls, so that
+        Newton's method comes from below, where the largest w_c alone is as large: mu = max_c T_c - step - log step.
+        """
+        T, whole = self._split(t) + step.unsqueeze(2) * self._given, step.unsqueeze(2)
+        mu = T.amax(1, keepdim=True) - whole - whole.log()
+        for _ in range(ROUNDS):
+            w = omega(T - mu)
+            above = w.sum(1, keepdim=True) - whole
+            if bool((above <= 8 * torch.finfo(t.dtype).eps * whole).all()):
+                break
+            mu = mu + above.clamp(min=0) / (w / (1 + w)).sum(1, keepdim=True)
+        return (T - w).flatten(1)
+
+    def row_turns(self, z: Rows, step: Tensor) -> tuple[Rows, Tensor | None]:
+        """step (I + step (diag(p) - p p'))^-1 = diag(d) + e e' for each row: d, and e (B, k, m).
+
+        d = step / (1 + step p) and e = p d / sqrt(sum_c p_c / (1 + step p_c)).
+        """
+        p, tau = self._split(z).softmax(1), step.unsqueeze(2)
+        left = p / (1 + tau * p)
+        return (tau / (1 + tau * p)).flatten(1), tau * left / left.sum(1, keepdim=True).sqrt()
 
     # --- its dual: the slopes are p - e_y for all distributions p -----------------------------------------------------
 

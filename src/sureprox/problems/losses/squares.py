@@ -137,6 +137,14 @@ class LeastSquares(Quadratic):
     def grad_at(self, z: Rows) -> Vectors:
         return self.map.adjoint(z if self.root is None else self.root * z)
 
+    def row_prox(self, t: Rows, step: Tensor) -> Rows:
+        """z with z + step z = t."""
+        return t / (1 + step)
+
+    def row_turns(self, z: Rows, step: Tensor) -> tuple[Rows, Tensor | None]:
+        """See `Pointwise.row_turns`."""
+        return (step / (1 + step)).expand_as(z), None
+
     def lipschitz(self, exact: bool = False, largest: Largest = largest_eigenvalue) -> Scalars:
         """lambda_max(A' diag(w) A), estimated by Lanczos' method (see `largest_eigenvalue`) or by singular values."""
         return self._gram_norm(self.root, exact, largest)

@@ -1,0 +1,1 @@
+"""Steps on the dual of total variation denoising."""
