@@ -11,10 +11,11 @@ from torch import Tensor
 
 from sureprox.base.errors import InputError
 from sureprox.sklearn.base import parameters
-from sureprox.sklearn.compat import validate_data
+from sureprox.sklearn.compat import FLOATS, validate_data
 from sureprox.sklearn.engine import Array, array, checked, chosen_device, fitted, number
 from sureprox.sklearn.folds import parts, room_for
 from sureprox.sklearn.logistic import Classes, LogisticRegression, inverse_strength, row_weights
+from sureprox.sklearn.tensors import tensors_too
 
 
 @parameters
@@ -45,9 +46,10 @@ class LogisticRegressionCV(LogisticRegression):
     scoring: Any = None
     path_tol: Any = 1e-6
 
+    @tensors_too
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """`groups`: given to the splitter `cv`."""
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64)
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS)
         checked(self.max_iter, self.tol, least=0)
         checked(self.max_iter, self.path_tol, "path_tol", least=0)
         ratios = [number("l1_ratios", ratio, most=1) for ratio in np.atleast_1d(self.l1_ratios)]
@@ -109,6 +111,7 @@ class LogisticRegressionCV(LogisticRegression):
             scores[place] = scorer(model, X[test], y[test], **more)
         return scores
 
+    @tensors_too
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The score `scoring` names, by default the accuracy."""
         if self.scoring is None:
