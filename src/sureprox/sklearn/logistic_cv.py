@@ -32,9 +32,9 @@ class LogisticRegressionCV(LogisticRegression):
     path_tol : the tol of the models that are compared.
     All others are those of `LogisticRegression`; tol is that of the fit with the chosen C.
 
-    C_, l1_ratio_, Cs_, scores_ (n_folds, n_l1_ratios, n_Cs), coefs_paths_ (n_folds, n_l1_ratios, n_Cs, n_classes,
-    n_features), with the intercept as a last feature, n_iter_ (n_folds, n_l1_ratios, n_Cs), and the results of the fit
-    to all rows: scikit-learn's attributes with use_legacy_attributes=False.
+    C_, l1_ratio_, Cs_, l1_ratios_, scores_ (n_folds, n_l1_ratios, n_Cs), coefs_paths_ (n_folds, n_l1_ratios, n_Cs,
+    n_classes, n_features), with the intercept as a last feature, n_iter_ (n_folds, n_l1_ratios, n_Cs), and the results
+    of the fit to all rows: scikit-learn's attributes with use_legacy_attributes=False.
     """
 
     C: Any = field(default=1.0, init=False)
@@ -59,7 +59,7 @@ class LogisticRegressionCV(LogisticRegression):
         folds = list(check_cv(self.cv, y, classifier=True).split(X, y, groups))
         problems = self._folds(X, labels, weights, [train for train, _ in folds])
         coefs, counts = zip(*(self._path(problems, Cs, ratio) for ratio in ratios), strict=True)
-        self.Cs_, self.coefs_paths_ = Cs, np.stack(coefs, 1)
+        self.Cs_, self.l1_ratios_, self.coefs_paths_ = Cs, np.array(ratios), np.stack(coefs, 1)
         self.scores_ = self._scores(X, y, None if sample_weight is None else given, [test for _, test in folds])
         place, which = np.divmod(
             self.scores_.mean(0).T.argmax(), len(ratios)
