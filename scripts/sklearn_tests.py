@@ -2,6 +2,7 @@
 
     python scripts/sklearn_tests.py                 all files, and a record in benchmarks/records/sklearn_tests.json
     python scripts/sklearn_tests.py coordinate      only files with this in their name; the record keeps the others
+    python scripts/sklearn_tests.py checks          only scikit-learn's estimator checks, which must all pass
 
 The tests import their estimators from scikit-learn; before they do, those names are given to classes of sureprox that
 also take, and ignore, parameters of scikit-learn's solvers (`IGNORED`); of these, `penalty` is obeyed. Every failure is
@@ -13,12 +14,12 @@ import argparse
 import dataclasses
 import json
 import math
+import os
 import re
 import subprocess
 import sys
 import tempfile
 from collections import Counter
-from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,8 @@ FILES = {
     "dictionary learning": "decomposition/tests/test_dict_learning.py",
     "logistic regression": "linear_model/tests/test_logistic.py",
 }
+CHECKS = "estimator checks"  # of every class of sureprox.sklearn, by scikit-learn's `parametrize_with_checks`
+OUTCOMES = ("passed", "failed", "skipped")
 LINEAR = ("ElasticNet", "ElasticNetCV", "Lasso", "LassoCV", "LogisticRegression", "LogisticRegressionCV")
 PATHS = ("enet_path", "lasso_path")
 CODING = ("SparseCoder", "sparse_encode")
@@ -153,14 +156,12 @@ def pytest_configure(config: Any) -> None:
     put_in()
 
 
-def run(path: str, report: Path) -> list[dict[str, Any]]:
+def run(target: Path, plugins: list[str], report: Path) -> list[dict[str, Any]]:
     """Outcome of every test of a file."""
-    import sklearn
-
-    target = Path(sklearn.__file__).parent / path
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "sklearn_tests", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", "-q", *plugins, "-p", "no:cacheprovider"]
     command += ["-c", "/dev/null", f"--rootdir={target.parent}", f"--junitxml={report}", f"--timeout={TIMEOUT}"]
-    subprocess.run([*command, str(target)], check=False, stdout=subprocess.DEVNULL)
+    environment = os.environ | {"SCIPY_ARRAY_API": "1"}  # without it, checks of the array API are skipped
+    subprocess.run([*command, str(target)], check=False, stdout=subprocess.DEVNULL, env=environment)
     return outcomes(report)
 
 
@@ -188,17 +189,15 @@ def main() -> int:
     chosen = parser.parse_args().name
     import sklearn
 
-    import sureprox
-
-    about = {"scikit-learn": sklearn.__version__, "sureprox": sureprox.__version__}
     known = json.loads(RECORD.read_text())["files"] if RECORD.exists() else {}
-    record: dict[str, Any] = {"command": "python scripts/sklearn_tests.py", "files": known}
     unexplained = 0
+    targets = {name: (Path(sklearn.__file__).parent / path, ["-p", "sklearn_tests"]) for name, path in FILES.items()}
+    targets[CHECKS] = ROOT / "tests/estimators/test_estimator_checks.py", ["-k", "test_scikit_learn_checks"]
     with tempfile.TemporaryDirectory() as folder:
-        for name, path in FILES.items():
+        for name, (target, plugins) in targets.items():
             if chosen not in name:
                 continue
-            tests = run(path, Path(folder) / "report.xml")
+            tests = run(target, plugins, Path(folder) / "report.xml")
             failures = [
                 {"test": one["test"], "reason": reason(one["test"]), "error": one["error"]}
                 for one in tests
@@ -206,13 +205,27 @@ def main() -> int:
             ]
             counts = Counter(one["outcome"] for one in tests)
             unexplained += sum(one["reason"] is None for one in failures)
-            when = {"date": date.today().isoformat(), "versions": about}
-            record["files"][name] = {"path": path, **when, **counts, "failures": failures}
+            known[name] = {"scikit-learn": sklearn.__version__, **counts, "failures": failures}
             print(name, dict(counts), flush=True)
             for one in failures:
                 print(f"  {one['test']}: {one['reason'] or 'NO REASON: ' + one['error']}", flush=True)
-    RECORD.write_text(json.dumps(record, indent=1) + "\n")
+    write(known)
     return 1 if unexplained else 0
+
+
+def write(files: dict[str, Any]) -> None:
+    """The record: outcomes by file, how many of each, and how many failures have each reason."""
+    sys.path.append(str(ROOT / "benchmarks"))
+    from _record import write_record
+
+    counts = {name: {outcome: found.get(outcome, 0) for outcome in OUTCOMES} for name, found in files.items()}
+    why = Counter(failure["reason"] or "unexplained" for found in files.values() for failure in found["failures"])
+    about = {
+        "command": "python scripts/sklearn_tests.py",
+        "counts": counts,
+        "reasons": {one: {"failures": many} for one, many in why.most_common()},
+    }
+    write_record("sklearn_tests", about | {"files": files})
 
 
 if __name__ == "__main__":

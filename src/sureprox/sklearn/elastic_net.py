@@ -36,7 +36,8 @@ class ElasticNet(LinearRegressor):
     tol : largest duality gap, relative to the objective; 0 is as small as float64 can tell. scikit-learn's own tol is
         relative to |y|^2, and 1e-4; here Newton steps on the support make small values cheap, and the default gives all
         digits of coef_.
-    optimizer : one of `sureprox.optimizers`, or a pretrained name; None is restarted FISTA.
+    optimizer : one of `sureprox.optimizers`, or a pretrained name; None is working sets on a CPU with kernels,
+        else restarted FISTA.
     device : "cpu", "cuda", "auto", or None: where X is.
     engine : "auto", "plain", "kernels" or "compiled", as in `sureprox.solve`.
 

@@ -47,4 +47,5 @@ class ProvedSupport:
         """`mask` (B, ...) without the coordinates of intercepts."""
         rows = np.atleast_2d(as_array(self.coef_))
         made = mask.cpu().numpy().reshape(len(rows), -1)[:, : rows.shape[1]].reshape(self.coef_.shape)
-        return like(self.coef_, made)
+        proofs: Mask = like(self.coef_, made)
+        return proofs

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from functools import wraps
 from inspect import signature
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, cast
 
 import numpy as np
 import torch
@@ -28,19 +28,21 @@ def tensors_too(function: Callable[P, R]) -> Callable[P, R]:
     def called(*args: P.args, **kwargs: P.kwargs) -> R:
         X = dict(zip(names, args, strict=False)).get("X", kwargs.get("X"))
         outer = PLACE.set(X.device) if isinstance(X, Tensor) and X.device.type == "cuda" else None
+        arrays: dict[str, Any] = {name: as_array(value) for name, value in kwargs.items()}
         try:
-            found: Any = function(*map(as_array, args), **{name: as_array(of) for name, of in kwargs.items()})  # type: ignore[arg-type]
+            found: Any = function(*map(as_array, args), **arrays)
         finally:
             if outer is not None:
                 PLACE.reset(outer)
         if not isinstance(X, Tensor):
-            return found  # type: ignore[no-any-return]
+            return cast(R, found)
         if args and found is args[0]:
             for name, value in vars(found).items():
                 if name.endswith("_"):
                     setattr(found, name, like(X, value))
-            return found
-        return tuple(like(X, one) for one in found) if isinstance(found, tuple) else like(X, found)  # type: ignore[return-value]
+        elif isinstance(found, tuple):
+            found = tuple(like(X, one) for one in found)
+        return cast(R, like(X, found))
 
     return called
 
