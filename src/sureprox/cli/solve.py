@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import sys
 import time
 from collections import Counter
 from dataclasses import dataclass
@@ -93,7 +94,10 @@ def run(loaded: Loaded, request: Request, out: Path, table: Path | None, report:
         _show(found, rows(solution), [str(i) for i in range(problem.batch)] if named is None else named.labels)
         if named is not None:
             named.show(str(out))
-    if not bool(solution.converged.all()):
+    failed = int((~solution.converged).sum())
+    if failed:
+        limit = f"did not converge within {request.max_iter:,} iterations; raise --max-iter or --tol"
+        print(f"sureprox: {failed:,} of {counted(problem.batch)} {limit}", file=sys.stderr)
         raise typer.Exit(UNSOLVED)
 
 
