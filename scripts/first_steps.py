@@ -53,18 +53,19 @@ def main() -> None:
 
 def installed(folder: Path, packages_from_here: bool) -> Path:
     """The Python of a new environment that holds the wheel."""
+    environment = surroundings(folder, Path(sys.executable), no_compiler=False)
     build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder), str(ROOT)]
-    subprocess.run([*build, *(["--no-build-isolation"] if packages_from_here else [])], check=True)
+    subprocess.run([*build, *(["--no-build-isolation"] if packages_from_here else [])], check=True, env=environment)
     (wheel,) = folder.glob("sureprox-*.whl")
     venv.create(folder / "env", with_pip=True)
     python = folder / "env" / ("Scripts" if os.name == "nt" else "bin") / "python"
     install = [str(python), "-m", "pip", "install", "--quiet"]
     if packages_from_here:
-        subprocess.run([*install, "--no-deps", str(wheel)], check=True)
+        subprocess.run([*install, "--no-deps", str(wheel)], check=True, env=environment)
         (site,) = (folder / "env").rglob("site-packages")
         (site / "borrowed.pth").write_text(sysconfig.get_path("purelib") + "\n")
     else:
-        subprocess.run([*install, f"{wheel}[cli,plots]"], check=True)
+        subprocess.run([*install, f"{wheel}[cli,plots]"], check=True, env=environment)
     return python
 
 

@@ -2,22 +2,24 @@
 
     python scripts/sklearn_tests.py                 all files, and a record in benchmarks/records/sklearn_tests.json
     python scripts/sklearn_tests.py coordinate      only files with this in their name; the record keeps the others
+    python scripts/sklearn_tests.py checks          only scikit-learn's estimator checks, which must all pass
 
 The tests import their estimators from scikit-learn; before they do, those names are given to classes of sureprox that
-also take, and ignore, parameters of scikit-learn's solvers (`IGNORED`). Every failure is listed with a reason
-(`REASONS`); one without a reason makes the script fail. Tests that use none of the names pass whatever sureprox does,
-and are counted with the others.
+also take, and ignore, parameters of scikit-learn's solvers (`IGNORED`); of these, `penalty` is obeyed. Every failure is
+listed with a reason (`REASONS`); one without a reason makes the script fail. Tests that use none of the names pass
+whatever sureprox does, and are counted with the others.
 """
 
 import argparse
 import dataclasses
 import json
+import math
+import os
 import re
 import subprocess
 import sys
 import tempfile
 from collections import Counter
-from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,8 @@ FILES = {
     "dictionary learning": "decomposition/tests/test_dict_learning.py",
     "logistic regression": "linear_model/tests/test_logistic.py",
 }
+CHECKS = "estimator checks"  # of every class of sureprox.sklearn, by scikit-learn's `parametrize_with_checks`
+OUTCOMES = ("passed", "failed", "skipped")
 LINEAR = ("ElasticNet", "ElasticNetCV", "Lasso", "LassoCV", "LogisticRegression", "LogisticRegressionCV")
 PATHS = ("enet_path", "lasso_path")
 CODING = ("SparseCoder", "sparse_encode")
@@ -59,6 +63,13 @@ SOLVED = "expects coordinate descent to fail; here the problem is solved, with a
 SEVERAL = "expects several responses to be refused; here each is solved as a problem of its own"
 GRAM = "a Gram matrix that is given is not used: the answer is the same without it"
 WORDS = "the input is refused with other words, or by another type of exception"
+WARNINGS = "expects a warning about a parameter that scikit-learn deprecates, or that has no meaning here"
+SOLVER = "expects an error, or the answer, of one of scikit-learn's solvers; there are none to choose from here"
+LEGACY = "results are laid out as with use_legacy_attributes=False, and refit=False is not there"
+NO_MINIMUM = "a class without a row of positive weight is refused: its intercept would have to be minus infinity"
+PRIVATE = "calls a private function of scikit-learn with the parameters, or on the attributes, of its own classes"
+CALLBACKS = "there are no callbacks of scikit-learn"
+ROUTING = "metadata are not routed: sample_weight is given to every scorer, and other names are refused by Python"
 ALGORITHMS = "other algorithms than lasso_cd and lasso_lars have other objectives, and are refused"
 REASONS: dict[str, str] = {  # patterns of names of tests: why they fail
     r"test_enet_nonfinite_params": SOLVED,
@@ -82,13 +93,43 @@ REASONS: dict[str, str] = {  # patterns of names of tests: why they fail
     r"test_enet_copy_X": NO_CHECK,
     r"test_enet_sample_weight_does_not_overwrite_sample_weight": NO_CHECK,
     r"test_enet_path_check_input_false": NO_CHECK,
-    r"test_enet_float_precision": "coefficients are float64, whatever X is: they are certified to ten digits",
     r"test_cv_estimators_reject_params_with_no_routing_enabled": "fit(groups=) is given to the splitter, as documented",
     r"test_path_function_deprecated_n_alphas": "n_alphas, which scikit-learn removes, was never a parameter here",
     r"test_sparse_encode_.*(omp|[-\[]lars\]|threshold)": ALGORITHMS,
     r"test_sparse_coder_parallel_mmap": "there is no n_jobs: one batch on the threads of PyTorch",
-    r"test_sparse_encode_(error_default_sparsity|shapes)": ALGORITHMS,
+    r"test_sparse_encode_(error_default_sparsity|shapes|input)": ALGORITHMS,
+    r"test_check_solver_option": SOLVER,
+    r"test_liblinear_(dual_random_state|with_large_values|multiclass_raises)": SOLVER,
+    r"test_large_sparse_matrix": SOLVER,
+    r"test_dtype_match\[.*liblinear\]": "float32 is kept, where liblinear returns float64",
+    r"test_max_iter": WORDS,
+    r"test_logistic_regression_solvers_multiclass\[": "100 Newton steps are not 100 of our iterations: it warns",
+    r"test_newton_cholesky_fallback_to_lbfgs": "separable data and C=1e30 have next to no minimum: tol is not reached",
+    r"test_sparsify": "there are no sparsify and densify",
+    r"test_(logistic_cv\[|multinomial_cv_iris|n_iter\[True|scores_attribute_layout)": LEGACY,
+    r"test_LogisticRegressionCV_(no_refit|elasticnet_attribute_shapes|on_folds)": LEGACY,
+    r"test_multinomial_logistic_regression_string_inputs": NO_MINIMUM,
+    r"test_logistic_cv_folds_with_classes_missing": NO_MINIMUM,
+    r"test_logistic_cv_multinomial_score": PRIVATE,
+    r"test_logreg_predict_proba_multinomial": PRIVATE,
+    r"test_get_default_scorer": PRIVATE,
+    r"test_logistic_regression_callback": CALLBACKS,
+    r"test_lr_cv_scores_differ_when_sample_weight_is_requested": ROUTING,
+    r"test_passing_params_without_enabling_metadata_routing": ROUTING,
+    r"test_(l1_ratio_non_elasticnet|penalty_none|penalty_deprecated|l1_ratio_None_deprecated)": WARNINGS,
+    r"test_(lr_penalty_l1ratio_incompatible|lr_scoring_warns|logisticregression_warns_with_n_jobs)": WARNINGS,
+    r"test_logisticregressioncv_warns_with_use_legacy_attributes": WARNINGS,
 }
+
+
+class Penalised:
+    """`LogisticRegression` that obeys `penalty`, which scikit-learn has deprecated and its tests still use."""
+
+    penalty: Any
+
+    def _fit_checked(self, X: Any, labels: Any, given: Any, C: float, ratio: float) -> None:
+        C = C if self.penalty else math.inf
+        super()._fit_checked(X, labels, given, C, {"l1": 1.0, "l2": 0.0}.get(self.penalty, ratio))  # type: ignore[misc]
 
 
 def put_in() -> None:
@@ -100,8 +141,8 @@ def put_in() -> None:
 
     for name in LINEAR:
         fields = [(key, Any, dataclasses.field(default=value)) for key, value in IGNORED[name].items()]
-        base = getattr(ours, name)
-        made = dataclasses.make_dataclass(name, fields, bases=(base,), kw_only=True, eq=False, repr=False)
+        bases = (Penalised, getattr(ours, name)) if name == "LogisticRegression" else (getattr(ours, name),)
+        made = dataclasses.make_dataclass(name, fields, bases=bases, kw_only=True, eq=False, repr=False)
         made.__module__ = __name__
         setattr(sklearn.linear_model, name, made)
     for name in PATHS:
@@ -115,14 +156,12 @@ def pytest_configure(config: Any) -> None:
     put_in()
 
 
-def run(path: str, report: Path) -> list[dict[str, Any]]:
+def run(target: Path, plugins: list[str], report: Path) -> list[dict[str, Any]]:
     """Outcome of every test of a file."""
-    import sklearn
-
-    target = Path(sklearn.__file__).parent / path
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "sklearn_tests", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", "-q", *plugins, "-p", "no:cacheprovider"]
     command += ["-c", "/dev/null", f"--rootdir={target.parent}", f"--junitxml={report}", f"--timeout={TIMEOUT}"]
-    subprocess.run([*command, str(target)], check=False, stdout=subprocess.DEVNULL)
+    environment = os.environ | {"SCIPY_ARRAY_API": "1"}  # without it, checks of the array API are skipped
+    subprocess.run([*command, str(target)], check=False, stdout=subprocess.DEVNULL, env=environment)
     return outcomes(report)
 
 
@@ -150,17 +189,15 @@ def main() -> int:
     chosen = parser.parse_args().name
     import sklearn
 
-    import sureprox
-
-    about = {"scikit-learn": sklearn.__version__, "sureprox": sureprox.__version__}
     known = json.loads(RECORD.read_text())["files"] if RECORD.exists() else {}
-    record: dict[str, Any] = {"command": "python scripts/sklearn_tests.py", "files": known}
     unexplained = 0
+    targets = {name: (Path(sklearn.__file__).parent / path, ["-p", "sklearn_tests"]) for name, path in FILES.items()}
+    targets[CHECKS] = ROOT / "tests/estimators/test_estimator_checks.py", ["-k", "test_scikit_learn_checks"]
     with tempfile.TemporaryDirectory() as folder:
-        for name, path in FILES.items():
+        for name, (target, plugins) in targets.items():
             if chosen not in name:
                 continue
-            tests = run(path, Path(folder) / "report.xml")
+            tests = run(target, plugins, Path(folder) / "report.xml")
             failures = [
                 {"test": one["test"], "reason": reason(one["test"]), "error": one["error"]}
                 for one in tests
@@ -168,13 +205,27 @@ def main() -> int:
             ]
             counts = Counter(one["outcome"] for one in tests)
             unexplained += sum(one["reason"] is None for one in failures)
-            when = {"date": date.today().isoformat(), "versions": about}
-            record["files"][name] = {"path": path, **when, **counts, "failures": failures}
+            known[name] = {"scikit-learn": sklearn.__version__, **counts, "failures": failures}
             print(name, dict(counts), flush=True)
             for one in failures:
                 print(f"  {one['test']}: {one['reason'] or 'NO REASON: ' + one['error']}", flush=True)
-    RECORD.write_text(json.dumps(record, indent=1) + "\n")
+    write(known)
     return 1 if unexplained else 0
+
+
+def write(files: dict[str, Any]) -> None:
+    """The record: outcomes by file, how many of each, and how many failures have each reason."""
+    sys.path.append(str(ROOT / "benchmarks"))
+    from _record import write_record
+
+    counts = {name: {outcome: found.get(outcome, 0) for outcome in OUTCOMES} for name, found in files.items()}
+    why = Counter(failure["reason"] or "unexplained" for found in files.values() for failure in found["failures"])
+    about = {
+        "command": "python scripts/sklearn_tests.py",
+        "counts": counts,
+        "reasons": {one: {"failures": many} for one, many in why.most_common()},
+    }
+    write_record("sklearn_tests", about | {"files": files})
 
 
 if __name__ == "__main__":

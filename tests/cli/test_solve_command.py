@@ -80,7 +80,8 @@ def test_json_is_all_there_is_on_stdout(command, file):
 
 def test_not_converged_is_exit_code_1_and_written(command, file, tmp_path):
     outcome = command("solve", file(), "--max-iter", "3", "--json")
-    assert (outcome.code, outcome.err) == (1, "")
+    line = "sureprox: 3 of 3 problems did not converge within 3 iterations; raise --max-iter or --tol\n"
+    assert (outcome.code, outcome.err) == (1, line)
     assert json.loads(outcome.out)["status"] == {"iteration_limit": 3}
     with np.load(tmp_path / "solutions.npz") as found:
         assert found["iterations"].tolist() == [3, 3, 3]

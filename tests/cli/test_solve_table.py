@@ -33,7 +33,7 @@ def test_nonzero_coefficients_have_their_names_everywhere(command, houses, tmp_p
     assert not any(line.strip().startswith("[age] ") for line in lines)  # it is zero
     assert "3 of 4 features have a coefficient that is not zero" in outcome.out
     assert "shown: 4 of 6 problems; all are in solutions.npz" in outcome.out
-    assert "column 'house' was taken as an index" in outcome.out
+    assert "column 'house' was taken as an index; it holds text" in outcome.out
     with np.load(tmp_path / "solutions.npz") as found:
         assert found["features"].tolist() == NAMES
         assert found["target"].tolist() == ["price"] * 3 + ["rent"] * 3
@@ -50,6 +50,20 @@ def test_nonzero_coefficients_have_their_names_everywhere(command, houses, tmp_p
     assert told["target"] == "rent"
     assert list(told["coefficients"]) == ["floor"]
     assert told["coefficients"]["floor"] == pytest.approx(x[3, 3])
+
+
+def test_what_a_newcomer_gets_wrong(refused, houses, tmp_path):
+    text = (tmp_path / houses).read_text()
+    line = refused("solve", houses, "out.json", "--target", "price", "--lam", "1", "--json")
+    assert line == "houses.csv is a table, and 2 files are given; give the table alone"
+    (tmp_path / "text.csv").write_text(text.replace(",rent\n", ",rent,city\n").replace("\nno 0,", "\nno 0,Bern,"))
+    (tmp_path / "gap.csv").write_text("a,b\n1,2\n3,\n")
+    for name, where in (
+        ("text.csv", "line 2, column 2 ('size') is 'Bern'"),
+        ("gap.csv", "line 3, column 2 ('b') is ''"),
+    ):
+        expected = f"{name}, {where}, not a finite number; encode text as numbers, fill in or remove what is missing"
+        assert refused("solve", name, "--lam", "1") == expected
 
 
 def test_the_page_of_a_solve_has_every_problem_and_coefficient(command, houses, tmp_path):

@@ -70,7 +70,7 @@ def test_parquet_as_pandas_writes_it(tmp_path):
     assert read(tmp_path / "named.parquet").columns.features == tuple(NAMES)
     frame["city"] = "Bern"
     frame.to_parquet(tmp_path / "text.parquet")
-    refused(lambda: read(tmp_path / "text.parquet"), "column 'city' holds", "only numbers are read")
+    refused(lambda: read(tmp_path / "text.parquet"), "column 'city' holds", "encode text as numbers")
     frame.drop(columns="city").where(frame["sqm"] > 5).to_parquet(tmp_path / "gaps.parquet")
     refused(lambda: read(tmp_path / "gaps.parquet"), "column 'sqm' has missing")
 

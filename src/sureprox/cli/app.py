@@ -12,7 +12,7 @@ from sureprox.cli.train_command import train
 
 app = typer.Typer(
     name="sureprox",
-    help="Learned proximal optimizers you can be sure of.",
+    help="Solve many convex problems at once, each with a proof that it is solved.",
     pretty_exceptions_enable=False,  # errors are reported by main
 )
 
@@ -31,7 +31,11 @@ def options(
         bool, typer.Option("--version", help="Show the version and exit.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Learned proximal optimizers you can be sure of."""
+    """Solve many convex problems at once, each with a proof that it is solved."""
+
+
+app.command()(solve)
+app.command()(advise)
 
 
 @app.command()
@@ -65,10 +69,6 @@ def models(
         show_all(as_json=json)
     else:
         show_one(name, as_json=json)
-
-
-app.command()(solve)
-app.command()(advise)
 
 
 app.command()(train)

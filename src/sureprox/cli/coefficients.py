@@ -89,4 +89,5 @@ class Coefficients:
         if len(self.x) > len(shown):
             console.print(f"shown: {len(shown)} of {len(self.x):,} problems; all are in {out}")
         if self.columns.index is not None:
-            console.print(f"column {self.columns.index!r} was taken as an index; --index none keeps it as a feature")
+            kept = "it holds text" if self.columns.index_is_text else "--index none keeps it as a feature"
+            console.print(f"column {self.columns.index!r} was taken as an index; {kept}")

@@ -116,8 +116,8 @@ def solve(
 ) -> None:
     """Solve the problems of a file, each with a certificate.
 
-    A table needs the weight of the penalty and, unless it is the last
-    column, the target:
+    A table needs the weight of the penalty, and the target
+    unless it is the last column:
 
     sureprox solve houses.csv --target price --lam-ratio 0.1 --intercept
 

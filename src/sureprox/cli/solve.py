@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import sys
 import time
 from collections import Counter
 from dataclasses import dataclass
@@ -93,7 +94,10 @@ def run(loaded: Loaded, request: Request, out: Path, table: Path | None, report:
         _show(found, rows(solution), [str(i) for i in range(problem.batch)] if named is None else named.labels)
         if named is not None:
             named.show(str(out))
-    if not bool(solution.converged.all()):
+    failed = int((~solution.converged).sum())
+    if failed:
+        limit = f"did not converge within {request.max_iter:,} iterations; raise --max-iter or --tol"
+        print(f"sureprox: {failed:,} of {counted(problem.batch)} {limit}", file=sys.stderr)
         raise typer.Exit(UNSOLVED)
 
 
@@ -162,7 +166,7 @@ def summary(loaded: Loaded, request: Request, problem: Problem, solution: Soluti
         "m": getattr(problem.f, "m", None),
         "n": problem.n,
         "intercept": loaded.columns is not None and loaded.columns.own_coordinate,
-        "optimizer": name_of(request.optimizer, problem),
+        "optimizer": name_of(request.optimizer, problem) if request.optimizer or solution.iterations.any() else None,
         "certify": request.certify,
         "tol": request.tol,
         "device": request.device.type,
@@ -236,7 +240,7 @@ def _lines(found: dict[str, Any]) -> dict[str, str]:
     return {
         "problems": f"{found['problems']:,} {found['kind']}, {size}, from {found['source']}",
         **({} if not found["penalty"] else {"penalty": _listed(found["penalty"])}),
-        "optimizer": f"{found['optimizer']}, {found['dtype']} on {found['device']}",
+        "optimizer": f"{found['optimizer'] or 'none needed'}, {found['dtype']} on {found['device']}",
         "status": ", ".join(f"{count:,} {name}" for name, count in found["status"].items()),
         "iterations": _spread(found["iterations"]),
         "worst relative gap": "unknown" if worst is None else f"{worst:.1e} (asked for {found['tol']:.1e}{told})",

@@ -1,11 +1,13 @@
 """What `solve_many` returns: results that are read, or made, a shard at a time."""
 
+import math
+import warnings
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Self
 
-from sureprox.base.errors import InputError
+from sureprox.base.errors import ConvergenceWarning, InputError
 from sureprox.many.shards import Shards
 from sureprox.many.solved import Solved, joined
 from sureprox.many.work import Done, found
@@ -34,6 +36,16 @@ class Tally:
         self.shards += 1
         self.counts.update(done.counts)
         self.worst_relative_gap = max(self.worst_relative_gap, done.worst)
+
+    def announce(self) -> None:
+        """One warning, at the caller of the caller, where problems have not converged."""
+        if self.all_converged:
+            return
+        failed, worst = self.problems - self.counts["converged"], self.worst_relative_gap
+        gap = f" (worst relative gap {worst:.1e})" if math.isfinite(worst) else ""
+        text = f"{failed:,} of {self.problems:,} problems did not converge{gap}"
+        advice = "raise max_iter or tol, or rescale the data; .counts says how they ended"
+        warnings.warn(f"{text}; {advice}", ConvergenceWarning, stacklevel=3)
 
     def __repr__(self) -> str:
         ended = ", ".join(f"{count:,} {name}" for name, count in self.counts.items())
@@ -81,11 +93,15 @@ class Stream(Tally):
         return self
 
     def __next__(self) -> Solved:
-        return next(self._results)
+        for solved in self._results:
+            return solved
+        self.announce()
+        raise StopIteration
 
     def gathered(self) -> Solved:
         """All that are left as one, in memory."""
-        parts = list(self)
+        parts = list(self._results)
+        self.announce()
         if not parts:
             raise InputError("there are no results left to gather; a stream gives each of them once")
         return joined(parts, parts[0].index, parts[0].first)

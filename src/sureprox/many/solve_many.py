@@ -99,7 +99,8 @@ def solve_many(
     `out`: a directory for the results, one file for each shard, with x, objective, gap, kkt, iterations and status of
     each problem. Called again after it was interrupted or killed, with the same source and options, it goes on: a
     shard that is there is not solved again, and is refused if it belongs to other problems or options. Returns
-    `Results`, read a shard at a time. Without `out`, returns a `Stream` that solves as it is iterated.
+    `Results`, read a shard at a time. Without `out`, returns a `Stream` that solves as it is iterated. At the end one
+    `ConvergenceWarning` counts what has not converged.
 
     `cluster`: None for this process; "local" for a process on each core; the address of a Dask scheduler, or a Dask
     client or cluster (`sureprox[dask]`). Each shard is a task; those of a worker that dies are done by another, and
@@ -155,6 +156,7 @@ def solve_many(
         if present != list(range(expected)):
             raise InputError(f"{out} holds {len(present):,} shards, the source has {expected:,}; use another directory")
         shards.note(manifest, shards=expected, problems=results.problems)
+    results.announce()
     return results
 
 

@@ -12,10 +12,11 @@ from torch import Tensor
 
 from sureprox.problems import Penalty, Problem, Smooth
 from sureprox.sklearn import linear
-from sureprox.sklearn.compat import validate_data
+from sureprox.sklearn.compat import FLOATS, validate_data
 from sureprox.sklearn.engine import Array, Fitted, array, checked, chosen_device, fitted, numbers, tensor
 from sureprox.sklearn.linear import Design
 from sureprox.sklearn.supports import ProvedSupport
+from sureprox.sklearn.tensors import as_array, tensors_too
 
 parameters = dataclass(
     kw_only=True, eq=False, repr=False
@@ -29,7 +30,7 @@ class Certified(BaseEstimator):
     max_iter: Any = 100_000
     tol: Any = 1e-10
     optimizer: Any = None
-    device: Any = "cpu"
+    device: Any = None
     engine: Any = "auto"
 
     def _solved(self, problem: Problem, **options: Any) -> Fitted:
@@ -42,6 +43,7 @@ class LinearPrediction(ProvedSupport, MultiOutputMixin, RegressorMixin):
     many_targets: ClassVar[bool] = True
     intercept_: Any
 
+    @tensors_too
     def predict(self, X: Any) -> Array:
         """X coef_' + intercept_."""
         check_is_fitted(self)
@@ -49,15 +51,20 @@ class LinearPrediction(ProvedSupport, MultiOutputMixin, RegressorMixin):
         made: Array = linear.predicted(X, self.coef_, self.intercept_)
         return made
 
+    @tensors_too
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """R^2, as in scikit-learn."""
+        return float(super().score(X, y, sample_weight))
+
     @property
     def sparse_coef_(self) -> Any:
         """coef_ as a sparse matrix with one row per target."""
-        return sparse.csr_matrix(self.coef_)
+        return sparse.csr_matrix(as_array(self.coef_))
 
     def _checked_data(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Array, Array | None]:
-        """X dense or CSR, y and the weights, in float64."""
+        """X dense or CSR, y and the weights."""
         X, y = validate_data(
-            self, X, y, accept_sparse="csr", y_numeric=True, multi_output=self.many_targets, dtype=np.float64
+            self, X, y, accept_sparse="csr", y_numeric=True, multi_output=self.many_targets, dtype=FLOATS
         )
         weights = None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float64)
         return X, y, weights
@@ -84,6 +91,7 @@ class LinearRegressor(LinearPrediction, Certified):
     positive: Any = False
     warm_start: Any = False
 
+    @tensors_too
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         self._fit_checked(*self._checked_data(X, y, sample_weight))
         return self
@@ -107,7 +115,8 @@ class LinearRegressor(LinearPrediction, Certified):
         x0 = self._last(made, shift) if self.warm_start else None
         x0 = self._start(made, targets, weights) if x0 is None else x0
         found = self._solved(Problem(f, self._penalty(made, total * alpha)), x0=x0)
-        self._keep(made.coefficients(found.x), shift + made.intercepts(found.x), found, total, single=y.ndim == 1)
+        rows = array(made.coefficients(found.x), X.dtype), array(shift + made.intercepts(found.x), X.dtype)
+        self._keep(*rows, found, total, single=y.ndim == 1)
 
     def _design(self, X: Any, weights: Tensor | None, device: torch.device) -> Design:
         """With a column for the intercept."""
@@ -134,16 +143,15 @@ class LinearRegressor(LinearPrediction, Certified):
         """The last solution, where there is one."""
         if not hasattr(self, "coef_"):
             return None
-        coef = tensor(np.atleast_2d(self.coef_), shift.device)
+        coef = tensor(np.atleast_2d(as_array(self.coef_)), shift.device)
         if coef.shape != (len(shift), len(made.scale)):
             return None
-        intercept = tensor(np.atleast_1d(self.intercept_), shift.device)
+        intercept = tensor(np.atleast_1d(as_array(self.intercept_)), shift.device)
         return made.variables(coef, intercept - shift)
 
-    def _keep(self, coef: Tensor, intercept: Tensor, found: Fitted, total: float, single: bool) -> None:
+    def _keep(self, coef: Array, intercept: Array, found: Fitted, total: float, single: bool) -> None:
         self._screening = found.screening
         gap, count = array(found.seen.gap / total), array(found.iterations.clamp(min=1))
-        self.coef_ = array(coef[0] if single else coef)
-        self.intercept_ = float(intercept[0]) if single else array(intercept)
+        self.coef_, self.intercept_ = (coef[0], intercept[0]) if single else (coef, intercept)
         self.dual_gap_ = float(gap[0]) if single else gap
         self.n_iter_ = int(count[0]) if single else count.tolist()

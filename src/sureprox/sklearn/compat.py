@@ -2,9 +2,12 @@
 
 from typing import Any
 
+import numpy as np
 from sklearn.utils.validation import validate_data as _validated
 
 from sureprox.problems.checks import require_unmasked
+
+FLOATS = [np.float64, np.float32]  # kept as they are; other numbers become the first
 
 
 def validate_data(estimator: Any, *args: Any, **options: Any) -> Any:
@@ -14,4 +17,4 @@ def validate_data(estimator: Any, *args: Any, **options: Any) -> Any:
     return _validated(estimator, *args, **options)
 
 
-__all__ = ["validate_data"]
+__all__ = ["FLOATS", "validate_data"]

@@ -12,6 +12,7 @@ from sureprox.problems import Smooth
 from sureprox.sklearn import linear
 from sureprox.sklearn.base import LinearRegressor, parameters
 from sureprox.sklearn.linear import Design
+from sureprox.sklearn.tensors import tensors_too
 
 
 @parameters
@@ -21,7 +22,8 @@ class ElasticNet(LinearRegressor):
     In the terms of `sureprox.elastic_net` this is l1 = n alpha l1_ratio, l2 = n alpha (1 - l1_ratio) on the centred
     data, and the objective divided by n. With weights s, n is their sum and the squares are weighted. Several targets,
     y of shape (n, t), are solved as one batch that shares X. A large sparse X is never made dense, nor centred in
-    memory. Everything is computed in float64.
+    memory. Everything is computed in float64, and coef_ rounded to float32 if X has that. If X is
+    a tensor, so are the results.
 
     alpha : how strong the penalty is: a number >= 0, or one for each target.
     l1_ratio : the share of the L1 penalty, from 0 to 1: a number, or one for each target.
@@ -34,8 +36,9 @@ class ElasticNet(LinearRegressor):
     tol : largest duality gap, relative to the objective; 0 is as small as float64 can tell. scikit-learn's own tol is
         relative to |y|^2, and 1e-4; here Newton steps on the support make small values cheap, and the default gives all
         digits of coef_.
-    optimizer : one of `sureprox.optimizers`, or a pretrained name; None is restarted FISTA.
-    device : "cpu", "cuda" or "auto".
+    optimizer : one of `sureprox.optimizers`, or a pretrained name; None is working sets on a CPU with kernels,
+        else restarted FISTA.
+    device : "cpu", "cuda", "auto", or None: where X is.
     engine : "auto", "plain", "kernels" or "compiled", as in `sureprox.solve`.
 
     coef_ (n_features,) or (n_targets, n_features), intercept_, dual_gap_ and n_iter_: a number, or one per target.
@@ -48,6 +51,7 @@ class ElasticNet(LinearRegressor):
     l1_ratio: Any = 0.5
     precompute: Any = False
 
+    @tensors_too
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         X, y, weights = self._checked_data(X, y, sample_weight)
         check_precompute(self.precompute, X.shape[1])

@@ -17,6 +17,7 @@ from sureprox.optimizers import FISTA, Optimizer
 from sureprox.optimizers.base import unusable_steps
 from sureprox.problems import Problem
 from sureprox.problems.forms import form_of, pieces_of
+from sureprox.sklearn.tensors import PLACE, as_array
 from sureprox.solve.at_once import solved_at_once
 from sureprox.solve.options import LARGEST
 from sureprox.solve.plan import at_once
@@ -46,13 +47,15 @@ def default_optimizer() -> Optimizer[Any]:
 
 
 def chosen_device(device: Any) -> torch.device:
-    """The device named "cpu", "cuda", ..., or for "auto" the GPU if there is one."""
+    """The device named "cpu", "cuda", ...; for "auto" the GPU if there is one; for None the place of X."""
+    if device is None:
+        return PLACE.get()
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         chosen = torch.device(device)
     except (RuntimeError, TypeError) as error:
-        raise InputError(f"device is {device!r}; pass 'cpu', 'cuda' or 'auto'") from error
+        raise InputError(f"device is {device!r}; pass None, 'cpu', 'cuda' or 'auto'") from error
     if chosen.type == "cuda" and not torch.cuda.is_available():
         raise InputError(f"device is {device!r}, but no CUDA device is here; pass 'cpu' or 'auto'")
     return chosen
@@ -178,6 +181,7 @@ def number(name: str, value: Any, least: float = 0.0, most: float = np.inf) -> f
 
 def numbers(name: str, value: Any, targets: int, most: float = np.inf) -> Array:
     """(targets,): one finite number >= 0 for each target, or the same for all."""
+    value = as_array(value)
     if np.ndim(value) != 1:
         return np.full(targets, number(name, value, most=most))
     if len(value) != targets:
@@ -186,10 +190,11 @@ def numbers(name: str, value: Any, targets: int, most: float = np.inf) -> Array:
 
 
 def tensor(array: Any, device: torch.device) -> Tensor:
-    """A float64 copy of the array on the device."""
-    return torch.tensor(np.ascontiguousarray(array, dtype=np.float64), device=device)
+    """A float64 copy of the array, or tensor, on the device."""
+    return torch.tensor(np.ascontiguousarray(as_array(array), dtype=np.float64), device=device)
 
 
-def array(value: Tensor) -> Array:
+def array(value: Tensor, dtype: Any = np.float64) -> Array:
+    """As an array; rounded, where `dtype` is that of an X in float32."""
     made: Array = value.cpu().numpy()
-    return made
+    return made.astype(np.float32) if dtype == np.float32 else made

@@ -15,6 +15,7 @@ from sureprox.sklearn.elastic_net import ElasticNet, check_precompute
 from sureprox.sklearn.engine import Array, array, checked, chosen_device, fitted, number, tensor
 from sureprox.sklearn.folds import FoldErrors, folds_of
 from sureprox.sklearn.paths import alpha_grid
+from sureprox.sklearn.tensors import tensors_too
 
 FINAL = ("fit_intercept", "positive", "max_iter", "tol", "optimizer", "device", "engine")  # of the last fit
 
@@ -56,6 +57,7 @@ class ElasticNetCV(LinearPrediction, Certified):
     cv: Any = None
     alpha_per_target: Any = True
 
+    @tensors_too
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """`groups`: given to the splitter `cv`."""
         X, y, given = self._checked_data(X, y, sample_weight)

@@ -13,6 +13,7 @@ from sureprox.problems import LeastSquares, Separable
 from sureprox.problems.operators import Operator, Sparse, Standardized, standardization
 from sureprox.problems.operators.dense import Dense
 from sureprox.sklearn.engine import tensor
+from sureprox.sklearn.tensors import as_array
 
 SMALL = 2**22  # entries: a sparse X of no more is solved as a dense one, which takes up to 32 MiB
 
@@ -185,4 +186,4 @@ def scaled_weights(weights: Tensor) -> Tensor:
 
 def predicted(X: Any, coef: Any, intercept: Any) -> Any:
     """X coef' + intercept, X dense or sparse."""
-    return X @ coef.T + intercept
+    return X @ as_array(coef).T + as_array(intercept)

@@ -16,10 +16,11 @@ from sureprox.base.errors import InputError
 from sureprox.problems import Logistic, Problem, Softmax
 from sureprox.sklearn import linear
 from sureprox.sklearn.base import Certified, parameters
-from sureprox.sklearn.compat import validate_data
+from sureprox.sklearn.compat import FLOATS, validate_data
 from sureprox.sklearn.engine import Array, array, checked, chosen_device, number, tensor
 from sureprox.sklearn.linear import Design
 from sureprox.sklearn.supports import ProvedSupport
+from sureprox.sklearn.tensors import as_array, tensors_too
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ class LogisticRegression(ProvedSupport, ClassifierMixin, Certified):
     one w and c for each. In the terms of `sureprox.logistic`, a mean over the n rows, the L1 penalty is lam =
     1 / (n C). s_i is the sample weight times the class weight. The intercept c is not penalised, as with the solver
     "saga" of scikit-learn and unlike "liblinear". A large sparse X is never made dense. Everything is computed in
-    float64.
+    float64, and coef_ rounded to float32 if X has that. If X is a tensor, so are the results.
 
     C : the inverse of the strength of the penalty; infinity is no penalty.
     l1_ratio : 1, the default, is the L1 penalty, 0 the L2 penalty, which is scikit-learn's default.
@@ -108,8 +109,9 @@ class LogisticRegression(ProvedSupport, ClassifierMixin, Certified):
     class_weight: Any = None
     warm_start: Any = False
 
+    @tensors_too
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64)
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS)
         checked(self.max_iter, self.tol, least=0)
         C = inverse_strength("C", self.C)
         ratio = number("l1_ratio", self.l1_ratio, most=1)
@@ -132,7 +134,7 @@ class LogisticRegression(ProvedSupport, ClassifierMixin, Certified):
         size, share = (torch.full((1,), value, dtype=torch.float64, device=device) for value in (C, ratio))
         found = self._solved(problems.problem(size, share), x0=self._start(problems))
         coef, intercepts = problems.coefficients(found.x, size)
-        self.coef_, self.intercept_ = array(coef[0]), array(intercepts[0])
+        self.coef_, self.intercept_ = array(coef[0], X.dtype), array(intercepts[0], X.dtype)
         self._screening = found.screening
         self.n_iter_ = array(found.iterations.clamp(min=1 if self.max_iter else 0))
         self.dual_gap_ = float(found.seen.gap / problems.units(size))
@@ -151,6 +153,7 @@ class LogisticRegression(ProvedSupport, ClassifierMixin, Certified):
         device = problems.labels.device
         return problems.variables(tensor(self.coef_, device), tensor(self.intercept_, device))
 
+    @tensors_too
     def decision_function(self, X: Any) -> Array:
         """X coef_' + intercept_: positive where classes_[1] is predicted, or a column for each of several classes."""
         check_is_fitted(self)
@@ -158,11 +161,13 @@ class LogisticRegression(ProvedSupport, ClassifierMixin, Certified):
         scores: Array = linear.predicted(X, self.coef_, self.intercept_)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
+    @tensors_too
     def predict(self, X: Any) -> Any:
         """The most probable class of every row."""
         scores = self.decision_function(X)
-        return self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(1)]
+        return as_array(self.classes_)[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(1)]
 
+    @tensors_too
     def predict_proba(self, X: Any) -> Array:
         """(n_samples, n_classes): the probabilities of classes_."""
         scores = self.decision_function(X)
@@ -171,6 +176,7 @@ class LogisticRegression(ProvedSupport, ClassifierMixin, Certified):
         )
         return probabilities
 
+    @tensors_too
     def predict_log_proba(self, X: Any) -> Array:
         """The logarithm of `predict_proba`, accurate for any margin."""
         scores = self.decision_function(X)
@@ -178,6 +184,11 @@ class LogisticRegression(ProvedSupport, ClassifierMixin, Certified):
             np.stack([log_expit(-scores), log_expit(scores)], 1) if scores.ndim == 1 else log_softmax(scores, axis=1)
         )
         return logarithms
+
+    @tensors_too
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The share of right predictions."""
+        return float(super().score(X, y, sample_weight))
 
     def _labels(self, y: Any) -> Array:
         """The number of every label in classes_, which are set."""

@@ -11,10 +11,11 @@ from torch import Tensor
 
 from sureprox.base.errors import InputError
 from sureprox.sklearn.base import parameters
-from sureprox.sklearn.compat import validate_data
+from sureprox.sklearn.compat import FLOATS, validate_data
 from sureprox.sklearn.engine import Array, array, checked, chosen_device, fitted, number
 from sureprox.sklearn.folds import parts, room_for
 from sureprox.sklearn.logistic import Classes, LogisticRegression, inverse_strength, row_weights
+from sureprox.sklearn.tensors import tensors_too
 
 
 @parameters
@@ -31,9 +32,9 @@ class LogisticRegressionCV(LogisticRegression):
     path_tol : the tol of the models that are compared.
     All others are those of `LogisticRegression`; tol is that of the fit with the chosen C.
 
-    C_, l1_ratio_, Cs_, scores_ (n_folds, n_l1_ratios, n_Cs), coefs_paths_ (n_folds, n_l1_ratios, n_Cs, n_classes,
-    n_features), with the intercept as a last feature, n_iter_ (n_folds, n_l1_ratios, n_Cs), and the results of the fit
-    to all rows: scikit-learn's attributes with use_legacy_attributes=False.
+    C_, l1_ratio_, Cs_, l1_ratios_, scores_ (n_folds, n_l1_ratios, n_Cs), coefs_paths_ (n_folds, n_l1_ratios, n_Cs,
+    n_classes, n_features), with the intercept as a last feature, n_iter_ (n_folds, n_l1_ratios, n_Cs), and the results
+    of the fit to all rows: scikit-learn's attributes with use_legacy_attributes=False.
     """
 
     C: Any = field(default=1.0, init=False)
@@ -45,9 +46,10 @@ class LogisticRegressionCV(LogisticRegression):
     scoring: Any = None
     path_tol: Any = 1e-6
 
+    @tensors_too
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """`groups`: given to the splitter `cv`."""
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64)
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS)
         checked(self.max_iter, self.tol, least=0)
         checked(self.max_iter, self.path_tol, "path_tol", least=0)
         ratios = [number("l1_ratios", ratio, most=1) for ratio in np.atleast_1d(self.l1_ratios)]
@@ -57,7 +59,7 @@ class LogisticRegressionCV(LogisticRegression):
         folds = list(check_cv(self.cv, y, classifier=True).split(X, y, groups))
         problems = self._folds(X, labels, weights, [train for train, _ in folds])
         coefs, counts = zip(*(self._path(problems, Cs, ratio) for ratio in ratios), strict=True)
-        self.Cs_, self.coefs_paths_ = Cs, np.stack(coefs, 1)
+        self.Cs_, self.l1_ratios_, self.coefs_paths_ = Cs, np.array(ratios), np.stack(coefs, 1)
         self.scores_ = self._scores(X, y, None if sample_weight is None else given, [test for _, test in folds])
         place, which = np.divmod(
             self.scores_.mean(0).T.argmax(), len(ratios)
@@ -109,6 +111,7 @@ class LogisticRegressionCV(LogisticRegression):
             scores[place] = scorer(model, X[test], y[test], **more)
         return scores
 
+    @tensors_too
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The score `scoring` names, by default the accuracy."""
         if self.scoring is None:

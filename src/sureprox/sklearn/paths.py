@@ -11,12 +11,15 @@ from sureprox.base.errors import InputError
 from sureprox.problems import Problem
 from sureprox.problems.checks import require_unmasked
 from sureprox.sklearn import linear
+from sureprox.sklearn.compat import FLOATS
 from sureprox.sklearn.elastic_net import check_precompute
 from sureprox.sklearn.engine import Array, array, checked, chosen_device, fitted, number, tensor
 from sureprox.sklearn.folds import parts, room_for
 from sureprox.sklearn.linear import Design
+from sureprox.sklearn.tensors import tensors_too
 
 
+@tensors_too
 def enet_path(
     X: Any,
     y: Any,
@@ -30,7 +33,7 @@ def enet_path(
     max_iter: int = 100_000,
     tol: float = 1e-10,
     optimizer: Any = None,
-    device: str = "cpu",
+    device: str | None = None,
     engine: str = "auto",
 ) -> tuple[Any, ...]:
     """(alphas, coefs, dual_gaps): min_w 1/(2n) |y - X w|^2 + alpha l1_ratio |w|_1 + alpha (1 - l1_ratio)/2 |w|^2.
@@ -42,7 +45,7 @@ def enet_path(
     """
     require_unmasked("X", X)
     require_unmasked("y", y)
-    X = check_array(X, accept_sparse="csr", dtype=np.float64, input_name="X")
+    X = check_array(X, accept_sparse="csr", dtype=FLOATS, input_name="X")
     y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
     check_consistent_length(X, y)
     checked(max_iter, tol)
@@ -65,7 +68,7 @@ def enet_path(
     counts = torch.cat([one.iterations for one in found]).clamp(min=1).reshape(t, K)
     if y.ndim == 1:
         coefs, gaps, counts = coefs[0], gaps[0], counts[0]
-    made_path = array(grid), array(coefs), array(gaps)
+    made_path = array(grid), array(coefs, X.dtype), array(gaps)
     return (*made_path, counts.tolist()) if return_n_iter else made_path
 
 

@@ -12,6 +12,7 @@ from sureprox.sklearn import linear
 from sureprox.sklearn.base import LinearRegressor, parameters
 from sureprox.sklearn.engine import Array, number
 from sureprox.sklearn.linear import Design
+from sureprox.sklearn.tensors import tensors_too
 
 NOTHING = 1e-13  # what counts as a mean of zero, relative to mu = 1
 
@@ -65,11 +66,13 @@ class PoissonRegressor(LinearRegressor):
         intercept = torch.where(mean > 0, mean, NOTHING).log()
         return made.variables(torch.zeros(len(mean), len(made.scale), dtype=mean.dtype, device=mean.device), intercept)
 
+    @tensors_too
     def predict(self, X: Any) -> Array:
         """exp(X coef_' + intercept_)."""
         made: Array = np.exp(super().predict(X))
         return made
 
+    @tensors_too
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """D^2, the part of the deviance that is explained, as in scikit-learn."""
         return float(d2_tweedie_score(y, self.predict(X), sample_weight=sample_weight, power=1))

@@ -8,12 +8,14 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from sureprox.base.errors import InputError
 from sureprox.problems import lasso, nonnegative
-from sureprox.sklearn.compat import validate_data
+from sureprox.sklearn.compat import FLOATS, validate_data
 from sureprox.sklearn.engine import Array, array, checked, chosen_device, fitted, number, tensor
+from sureprox.sklearn.tensors import as_array, tensors_too
 
 ALGORITHMS = ("lasso_cd", "lasso_lars")
 
 
+@tensors_too
 def sparse_encode(
     X: Any,
     dictionary: Any,
@@ -24,7 +26,7 @@ def sparse_encode(
     max_iter: int = 10_000,
     tol: float = 1e-6,
     optimizer: Any = None,
-    device: str = "cpu",
+    device: str | None = None,
     engine: str = "auto",
 ) -> Any:
     """The codes (n_samples, n_components): min_c 1/2 |x - c D|^2 + alpha |c|_1 for every row x of X.
@@ -35,7 +37,7 @@ def sparse_encode(
     a factor 1 + tol above the best possible one. Everything is computed in float64, and rounded to float32 if X has
     that. `engine` as in `sureprox.solve`.
     """
-    X = check_array(X, dtype=[np.float64, np.float32], input_name="X")
+    X = check_array(X, dtype=FLOATS, input_name="X")
     atoms = check_array(dictionary, dtype=np.float64, input_name="dictionary")
     checked(max_iter, tol)
     check_algorithm("algorithm", algorithm)
@@ -45,8 +47,7 @@ def sparse_encode(
     where, make = chosen_device(device), nonnegative if positive else lasso
     problem = make(tensor(atoms.T, where), tensor(X, where), weight)
     every = 10 if where.type == "cpu" else 25  # a GPU is quick with iterations, not with checks
-    codes = array(fitted(problem, optimizer, tol, max_iter, check_every=every, engine=engine).x)
-    return codes.astype(X.dtype, copy=False)
+    return array(fitted(problem, optimizer, tol, max_iter, check_every=every, engine=engine).x, X.dtype)
 
 
 def check_algorithm(name: str, algorithm: Any) -> None:
@@ -79,7 +80,7 @@ class SparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         transform_max_iter: int = 10_000,
         tol: float = 1e-6,
         optimizer: Any = None,
-        device: str = "cpu",
+        device: str | None = None,
         engine: str = "auto",
     ) -> None:
         self.dictionary = dictionary
@@ -93,8 +94,9 @@ class SparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         self.device = device
         self.engine = engine
 
+    @tensors_too
     def fit(self, X: Any, y: Any = None) -> Self:
-        X = validate_data(self, X, dtype=[np.float64, np.float32])
+        X = validate_data(self, X, dtype=FLOATS)
         check_algorithm("transform_algorithm", self.transform_algorithm)
         atoms = self._given()
         if atoms is None:
@@ -106,13 +108,14 @@ class SparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         self.components_ = atoms
         return self
 
+    @tensors_too
     def transform(self, X: Any, y: Any = None) -> Any:
         """The code of every row."""
         atoms = self._given()
         if atoms is None:
             check_is_fitted(self)
-            atoms = self.components_
-        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+            atoms = as_array(self.components_)
+        X = validate_data(self, X, dtype=FLOATS, reset=False)
         codes = sparse_encode(
             X,
             atoms,
@@ -126,13 +129,14 @@ class SparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         )
         return np.hstack([np.maximum(codes, 0), -np.minimum(codes, 0)]) if self.split_sign else codes
 
+    @tensors_too
     def inverse_transform(self, X: Any) -> Any:
         """codes @ dictionary."""
         atoms = self._given()
         if atoms is None:
             check_is_fitted(self)
-            atoms = self.components_
-        codes = check_array(X, dtype=[np.float64, np.float32])
+            atoms = as_array(self.components_)
+        codes = check_array(X, dtype=FLOATS)
         if self.split_sign:
             positive, negative = np.split(codes, 2, axis=1)
             codes = positive - negative
@@ -140,7 +144,7 @@ class SparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 
     def _given(self) -> Array | None:
         """The dictionary that was passed, checked."""
-        return None if self.dictionary is None else check_array(self.dictionary, dtype=np.float64)
+        return None if self.dictionary is None else check_array(as_array(self.dictionary), dtype=np.float64)
 
     @property
     def _n_features_out(self) -> int:

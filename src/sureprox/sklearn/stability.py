@@ -17,6 +17,7 @@ from sureprox.sklearn.base import parameters
 from sureprox.sklearn.compat import validate_data
 from sureprox.sklearn.engine import LEAST_TOL, Array, array, checked, chosen_device, number, tensor
 from sureprox.sklearn.folds import parts
+from sureprox.sklearn.tensors import as_array, tensors_too
 from sureprox.solve.at_once import solved_at_once
 from sureprox.solve.plan import at_once
 from sureprox.solve.solve import solve
@@ -79,9 +80,10 @@ class StabilitySelection(SelectorMixin, BaseEstimator):
     threshold: Any = 0.75
     tol: Any = 1e-10
     random_state: Any = None
-    device: Any = "cpu"
+    device: Any = None
     engine: Any = "auto"
 
+    @tensors_too
     def fit(self, X: Any, y: Any) -> Self:
         X, y = validate_data(self, X, y, y_numeric=True, dtype=np.float64, ensure_min_samples=4)
         checked(1, self.tol)
@@ -173,9 +175,19 @@ class StabilitySelection(SelectorMixin, BaseEstimator):
     def _least_gap(self) -> float:
         return max(float(self.tol), LEAST_TOL)
 
+    @tensors_too
+    def transform(self, X: Any) -> Any:
+        """The selected columns of X."""
+        return super().transform(X)
+
+    @tensors_too
+    def inverse_transform(self, X: Any) -> Any:
+        """X (n_samples, selected) with zeros for the columns that are not."""
+        return super().inverse_transform(X)
+
     def _get_support_mask(self) -> Array:
         check_is_fitted(self)
-        chosen: Array = self.scores_ >= self.threshold
+        chosen: Array = as_array(self.scores_) >= self.threshold
         return chosen
 
     def __sklearn_tags__(self) -> Any:

@@ -8,6 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from sureprox.sklearn.engine import Array
+from sureprox.sklearn.tensors import as_array, like
 from sureprox.support.screening import Screening
 
 Mask = npt.NDArray[np.bool_]
@@ -38,12 +39,13 @@ class ProvedSupport:
     @property
     def certified_support_(self) -> Any:
         """Whether coef_ is proved to be nonzero exactly where every minimum is: a bool, or one for each target."""
-        zero, nonzero = self.proved_zero_, self.proved_nonzero_
-        right = np.where(self.coef_ == 0, zero, nonzero)
-        return bool(right.all()) if right.ndim == 1 else right.all(1)
+        zero, nonzero = as_array(self.proved_zero_), as_array(self.proved_nonzero_)
+        right = np.where(as_array(self.coef_) == 0, zero, nonzero)
+        return bool(right.all()) if right.ndim == 1 else like(self.coef_, right.all(1))
 
     def _like_coefficients(self, mask: Tensor) -> Mask:
         """`mask` (B, ...) without the coordinates of intercepts."""
-        rows = np.atleast_2d(self.coef_)
-        made: Mask = mask.cpu().numpy().reshape(len(rows), -1)[:, : rows.shape[1]].reshape(self.coef_.shape)
-        return made
+        rows = np.atleast_2d(as_array(self.coef_))
+        made = mask.cpu().numpy().reshape(len(rows), -1)[:, : rows.shape[1]].reshape(self.coef_.shape)
+        proofs: Mask = like(self.coef_, made)
+        return proofs

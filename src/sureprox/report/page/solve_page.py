@@ -34,7 +34,7 @@ def solve_page(told: Told) -> str:
     sections = [_summary(told), _problems(told)]
     if told.coefficients:
         sections.append(_coefficients(told))
-    return document(sections, f"of {told.source}")
+    return document(sections, f"solve of {told.source}")
 
 
 def _summary(told: Told) -> Section:
@@ -45,8 +45,8 @@ def _summary(told: Told) -> Section:
     body = join(
         [
             element("p", *(join([_verdict(status, f"{count:,} {status}"), " "]) for status, count in counts.items())),
-            table(["", ""], rows, "the solve"),
-            table(["found by", "problems"], found, "which method found the answer"),
+            table(["", ""], rows, "how the problems were solved"),
+            table(["found by", "problems"], found, "which method found each answer"),
         ]
     )
     return Section("summary", "Summary", body, f"{counts['converged']:,} of {len(told.problems):,} converged")
@@ -74,7 +74,7 @@ def _problems(told: Told) -> Section:
     body: list[Html] = []
     if len(told.problems) > MOST:
         body.append(element("p", f"The first {MOST:,} of {len(told.problems):,} problems.", class_="note"))
-    body.append(table(heads, rows, f"each of {told.n:,} coefficients; F(x) exceeds the minimum by the gap at most"))
+    body.append(table(heads, rows, f"{told.n:,} coefficients each; the objective is at most the gap above its minimum"))
     proved = sum(bool(one["certified"]) for one in told.problems)
     return Section("problems", "Problems", join(body), f"{proved:,} supports proved")
 

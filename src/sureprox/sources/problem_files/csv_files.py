@@ -17,6 +17,7 @@ from sureprox.base.errors import InputError
 from sureprox.sources.problem_files.limits import AT_ONCE, RATIO, Array, check_expansion
 
 DELIMITERS = (",", ";", "\t")
+NUMBERS_ONLY = "encode text as numbers, fill in or remove what is missing"
 
 
 @dataclass(frozen=True)
@@ -45,13 +46,16 @@ def read_text_table(path: Path) -> Table:
         values = array("d")
         header = any(_number(field) is None for field in heading)
         if not header:
-            values.extend(_row(path, 1, heading, len(heading), labelled=False))
+            values.extend(_row(path, 1, heading, [], labelled=False))
         labelled: bool | None = None
         for fields in rows:
             if fields:
                 if labelled is None:
                     labelled = header and _number(fields[0]) is None
-                values.extend(_row(path, rows.line_num, fields, len(heading), labelled))
+                if len(fields) != len(heading):
+                    width = f"{len(fields)} fields; the first row has {len(heading)}"
+                    raise InputError(f"{path.name}, line {rows.line_num} has {width}")
+                values.extend(_row(path, rows.line_num, fields, heading if header else [], labelled))
     if not values:
         raise InputError(f"{path.name} has no rows of numbers")
     table = np.frombuffer(values, dtype=np.float64).reshape(-1, len(heading))
@@ -71,16 +75,16 @@ def _opened(path: Path) -> Iterator[TextIO]:
     yield io.StringIO(content.decode("utf-8-sig"), newline="")
 
 
-def _row(path: Path, line: int, fields: list[str], width: int, labelled: bool) -> list[float]:
-    if len(fields) != width:
-        raise InputError(f"{path.name}, line {line} has {len(fields)} fields; the first row has {width}")
+def _row(path: Path, line: int, fields: list[str], names: list[str], labelled: bool) -> list[float]:
     found = []
     for j, field in enumerate(fields, 1):
         value = _number(field)
         if labelled and j == 1 and value is None:
             value = math.nan
         elif value is None or not math.isfinite(value):
-            raise InputError(f"{path.name}, line {line}, column {j} is {field[:20]!r}, not a finite number")
+            name = f" ({names[j - 1][:60]!r})" if names else ""
+            where = f"{path.name}, line {line}, column {j}{name}"
+            raise InputError(f"{where} is {field[:20]!r}, not a finite number; {NUMBERS_ONLY}")
         found.append(value)
     return found
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from sureprox.base.errors import InputError
-from sureprox.sources.problem_files.csv_files import Table
+from sureprox.sources.problem_files.csv_files import NUMBERS_ONLY, Table
 from sureprox.sources.problem_files.limits import check_expansion
 
 
@@ -30,11 +30,12 @@ def read_parquet(path: Path) -> Table:
         if types.is_boolean(column.type) or types.is_integer(column.type) or types.is_floating(column.type):
             values = np.asarray(column.to_numpy(), dtype=np.float64)
             if not np.isfinite(values).all():
-                raise InputError(f"{path.name}, column {name[:60]!r} has missing or infinite values; clean the data")
+                fault = f"column {name[:60]!r} has missing or infinite values"
+                raise InputError(f"{path.name}, {fault}; {NUMBERS_ONLY}")
         elif j == 0 or name.startswith("__index_level_"):
             values, labelled = np.full(content.num_rows, np.nan), True
         else:
-            raise InputError(f"{path.name}, column {name[:60]!r} holds {column.type}; only numbers are read")
+            raise InputError(f"{path.name}, column {name[:60]!r} holds {column.type}; {NUMBERS_ONLY}")
         columns.append(values)
     place = next((j for j, name in enumerate(names) if name.startswith("__index_level_")), 0)
     order = [place, *(j for j in range(len(names)) if j != place)]  # pandas writes its index last

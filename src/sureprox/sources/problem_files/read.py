@@ -74,6 +74,9 @@ def read_problem(
             )
         found = assembled(arrays, asked, source, intercept=intercept and not centred, combine=True)
         return replace(_found(found, source), columns=columns)
+    tables = [file.name for file in files if is_table(file)]
+    if len(files) > 1 and tables:
+        raise InputError(f"{tables[0]} is a table, and {len(files)} files are given; give the table alone")
     given = {
         "target": target is not None,
         "index": index is not None,

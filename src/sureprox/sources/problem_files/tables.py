@@ -28,6 +28,7 @@ class Columns:
     features: tuple[str, ...]
     targets: tuple[str, ...]
     index: str | None = None
+    index_is_text: bool = False
     intercept: bool = False
     mean: Array | None = None  # (n,), of the features
     scale: Array | None = None  # (n,)
@@ -80,6 +81,7 @@ def read_table(
         tuple(names[j] for j in kept),
         tuple(names[j] for j in chosen),
         None if left_out is None else (names[left_out] or "1"),
+        left_out is not None and table.labelled,
         intercept,
         mean,
         scale,
