@@ -18,15 +18,26 @@ import torch
 
 from sureprox.base.errors import DataError
 from sureprox.evaluation.battery import chosen
-from sureprox.evaluation.battery_forms import FORM_KINDS
+from sureprox.evaluation.battery_forms import FORM_KINDS, FORMS
 from sureprox.evaluation.battery_kinds import KINDS, Kind
-from sureprox.evaluation.promise import CHUNK, MOST, Counts, Promise, chunk, made, on_card, optimizer_of, within_reach
+from sureprox.evaluation.promise import (
+    CHUNK,
+    MOST,
+    Counts,
+    Promise,
+    chunk,
+    made,
+    on_card,
+    optimizer_of,
+    percent,
+    within_reach,
+)
 
 from _record import RECORDS, write_record
 
 CHUNKS = {"pilot": 2, "held out": 20, "fresh": 40}  # of CHUNK problems each
 PAPER = ("lasso", "lasso-start+10", "lasso-start-10", "lasso-start+100", "lasso-start-100")
-FIRST = ("lasso", "logistic", "lasso-64x128", *PAPER[1:], "lasso-lam-0.05", "lasso-noise", "lasso-ar-0.9")
+FIRST = ("lasso", "logistic", "lasso-64x128", *PAPER[1:4])
 LAST = ("lasso-500x2000", "lasso-2000x500", "lasso-start+1000", "logistic-start+100")
 OUT = ("patches", "group", "group-large", "deconvolution", "deconvolution-wide", "sparse", "sparse-tall")
 Table = dict[str, dict[str, dict[str, Any]]]
@@ -41,7 +52,8 @@ def models_for(kind: Kind) -> list[str]:
 
 def jobs() -> list[tuple[str, str]]:
     """Kinds and draws, the most important ones first."""
-    names = [name for name in (*KINDS, *FORM_KINDS) if name not in (*OUT, *FIRST, *LAST)]
+    cheapest = sorted((KINDS | FORM_KINDS).values(), key=lambda kind: ("logistic", FORMS, "lasso").index(kind.family))
+    names = [kind.name for kind in cheapest if kind.name not in (*OUT, *FIRST, *LAST)]
     order = [*FIRST, *names, *LAST]
     whole = [(name, draw) for name in FIRST[:3] for draw in CHUNKS]
     promise = [(name, draw) for name in order for draw in ("pilot", "held out")]
@@ -67,13 +79,15 @@ def run(name: str, draw: str, table: Table, until: float) -> None:
         missing = {model: optimizers[model] for model in most if done[model] <= index}
         for model, found in chunk(missing, kind, draw, index, CHUNK).items():
             total = counted(held[model], draw) + found
-            held[model][draw] = {"chunks": index + 1, "counts": sorted(total.items())}
+            held[model][draw] = {"chunks": index + 1, "counts": " ".join(f"{k}:{n}" for k, n in sorted(total.items()))}
         if index % 10 == 9 or index + 1 == CHUNKS[draw]:
             written(table)
 
 
 def counted(of: dict[str, Any], draw: str) -> Counts:
-    return Counter({int(k): count for k, count in of.get(draw, {}).get("counts", [])})
+    """Gradients and problems, k:n k:n ..., -1 for those that did not reach the level."""
+    pairs = (pair.split(":") for pair in of.get(draw, {}).get("counts", "").split())
+    return Counter({int(k): int(n) for k, n in pairs})
 
 
 def promises(table: Table) -> list[tuple[str, Promise]]:
@@ -89,19 +103,31 @@ def promises(table: Table) -> list[tuple[str, Promise]]:
 
 
 def written(table: Table) -> None:
+    made = {f"{model} on {one.kind}": one for model, one in promises(table)}
     rows = {
-        f"{model} on {one.kind}": {
+        name: {
             "gradients": one.gradients,
-            "share at least": one.share,
+            "share at least": percent(one.share),
             "held out": one.instances,
             "of these reached": one.reached,
             "fresh": one.fresh,
-            "fresh, reached": one.fresh_reached,
+            "of these reached it": one.fresh_reached,
         }
-        for model, one in promises(table)
+        for name, one in sorted(made.items())
         if one.instances
     }
-    write_record("promises", {"problems of a chunk": CHUNK, "table": rows, "counts": table})
+    nothing = {
+        name: {"pilot": one.pilot, "of these reached": one.pilot_reached}
+        for name, one in sorted(made.items())
+        if not one.instances
+    }
+    numbers = {"problems of a chunk": CHUNK, "promises": len(rows), "broken": broken(made), "table": rows}
+    write_record("promises", {**numbers, "nothing": nothing, "counts": table})
+
+
+def broken(made: dict[str, Promise]) -> list[str]:
+    """Promises that fresh problems do not keep."""
+    return [name for name, one in made.items() if not one.kept]
 
 
 def main() -> None:

@@ -20,6 +20,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from sureprox.base.errors import WeightsError
 from sureprox.base.files import write_atomically
 from sureprox.evaluation.battery import SEEDS, count_products
 from sureprox.evaluation.battery_forms import FORM_KINDS
@@ -75,7 +76,7 @@ class Promise:
                 f"reached {self.level:.0e} within {self.gradients:,} gradients"
             )
         text = (
-            f"with confidence 1 - {1 - self.confidence:.0e} at least {_percent(self.share)} of problems of the kind "
+            f"with confidence 1 - {1 - self.confidence:.0e} at least {percent(self.share)} of problems of the kind "
             f"{self.kind} reach {self.level:.0e} within {self.gradients} gradients ({self.reached:,} of "
             f"{self.instances:,} held-out problems did)"
         )
@@ -85,7 +86,7 @@ class Promise:
         return f"{text}; {found}" if self.kept else f"{text}; BROKEN: only {found}"
 
 
-def _percent(share: float) -> str:
+def percent(share: float) -> str:
     """Rounded down, so that no more is said than was proved."""
     return f"{math.floor(1e4 * share) / 100:.2f} %"
 
@@ -210,10 +211,13 @@ def on_card(model: str, promise: Promise) -> None:
     write_atomically(path, (json.dumps(card, indent=2, sort_keys=True) + "\n").encode())
 
 
-def from_card(promises: list[dict[str, Any]]) -> list[Promise]:
+def from_card(promises: list[Any]) -> list[Promise]:
     """Those that a card holds."""
     known = {field.name for field in fields(Promise)}
-    return [Promise(**{name: value for name, value in one.items() if name in known}) for one in promises]
+    for one in promises:
+        if not isinstance(one, dict) or set(one) != known:
+            raise WeightsError(f"a promise on the card is {one!r}; it needs exactly {', '.join(sorted(known))}")
+    return [Promise(**one) for one in promises]
 
 
 def unmeasured(family: Mapping[str, Any], promises: list[Promise]) -> list[str]:
