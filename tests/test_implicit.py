@@ -1,6 +1,7 @@
 """`solve(differentiable="implicit")`: against central differences, for every loss and separable penalty."""
 
 import warnings
+from contextlib import nullcontext
 
 import pytest
 import torch
@@ -52,16 +53,19 @@ def sizes(kind: str, scale: Tensor, n: int) -> dict[str, Tensor]:
         "l2": {"l2": 0.2 * scale.unsqueeze(1) * line},
         "nonnegative": {"l1": 0.1 * scale, "low": torch.zeros(1, n, dtype=F64)},
         "box": {"low": -0.05 * line.expand(B, n), "high": 0.07 * line.expand(B, n)},
+        "all": {"l1": 0.1 * scale, "l2": 0.1 * scale, "low": -0.1 * line.expand(B, n), "high": 0.1 * line.expand(B, n)},
         "none": {},
     }
     return {name: value.clone() for name, value in made[kind].items()}
 
 
-LOSSES = ("squares", "huber", "quantile", "squared hinge", "logistic", "poisson", "softmax")
-CASES = [*((name, "elastic") for name in LOSSES), *((name, "l1") for name in LOSSES if name != "softmax")]
-CASES += [("squares", kind) for kind in ("weighted", "l2", "nonnegative", "box", "none")]
-CASES += [("logistic", kind) for kind in ("weighted", "box", "l2")]
-CASES += [("poisson identity", "nonnegative")]
+LOSSES = ("squares", "huber", "quantile", "squared hinge", "logistic", "poisson", "poisson identity", "softmax")
+KINDS = ("l1", "weighted", "elastic", "l2", "nonnegative", "box", "all", "none")
+# softmax does not change when all classes move together: without l1 or l2 no solution is the only one; and Poisson with
+# the identity as its link needs bounds
+OUT = {("softmax", "none"), ("softmax", "box")}
+OUT |= {("poisson identity", kind) for kind in ("l1", "weighted", "elastic", "l2", "none")}
+CASES = [(name, kind) for name in LOSSES for kind in KINDS if (name, kind) not in OUT]
 
 
 def inputs(name: str, kind: str) -> tuple[dict[str, Tensor], int]:
@@ -84,19 +88,24 @@ def test_derivatives_are_those_of_central_differences(name: str, kind: str) -> N
     directions = {
         key: normal(*value.shape, seed=i + 20) * value.abs().mean() for i, (key, value) in enumerate(given.items())
     }
-    if name == "poisson identity":
+    if name == "poisson identity" and "low" in given:
         directions["low"] = torch.zeros_like(given["low"])
     leaves = {key: value.clone().requires_grad_() for key, value in given.items()}
-    solution = sp.solve(made(name, leaves), sp.optimizers.FISTA(restart=True), tol=TOL, differentiable="implicit")
-    assert (solution.gap >= 0).all()
-    assert torch.isfinite(solution.derivative_error).all()
+    certified = name != "softmax" or "l2" in given  # nothing bounds the curvature of softmax from below
+    with nullcontext() if certified else pytest.warns(sp.DerivativeWarning, match="2 of 2 solutions are not certified"):
+        solution = sp.solve(made(name, leaves), sp.optimizers.FISTA(restart=True), tol=TOL, differentiable="implicit")
+    assert solution.converged.all()
+    assert torch.isfinite(solution.derivative_error).all() == certified
     combined = normal(B, n, seed=9)
     found = torch.autograd.grad((combined * solution.x).sum(), list(leaves.values()))
     ours = sum(float((g * directions[key]).sum()) for key, g in zip(leaves, found, strict=True))
 
     def value(t: float) -> float:
-        moved = made(name, {key: value + t * directions[key] for key, value in given.items()})
-        return float((combined * accurate(moved)).sum())
+        moved = {key: value + t * directions[key] for key, value in given.items()}
+        start = solution.x.detach()
+        for bound in {"low", "high"} & set(given):  # what lies at a bound stays there
+            start = torch.where(start == given[bound], moved[bound], start)
+        return float((combined * accurate(made(name, moved), start)).sum())
 
     # of fourth order: 4/3 of the differences with a step less 1/3 of those with twice the step
     near, far = ((value(k * STEP) - value(-k * STEP)) / (2 * k * STEP) for k in (1, 2))
@@ -105,41 +114,39 @@ def test_derivatives_are_those_of_central_differences(name: str, kind: str) -> N
     assert abs(theirs) > 1e-4
 
 
-def accurate(problem: Problem) -> Tensor:
-    """To the last digits: a gap of 1e-13 tells x to half of them, Newton steps on its support to all."""
-    x = sp.solve(problem, sp.optimizers.FISTA(restart=True), tol=1e-13).x
-    for _ in range(4):
+def accurate(problem: Problem, x: Tensor) -> Tensor:
+    """The solution to the last digits, by Newton steps from a point nearby; the optimality conditions confirm it."""
+    for _ in range(8):
         step, known = newton_step(problem, x)
         assert known.all()
         x = x + step
+        if step.abs().max() < 1e-14:
+            break
     assert step.abs().max() < 1e-13
+    assert (problem.kkt_residual(x) <= 1e-13 * (1 + problem.scale()[1])).all()
     return x
 
 
-def test_nothing_of_the_iterations_is_kept() -> None:
-    """The graph has as many nodes after a thousand iterations as after one; with True it grows."""
+def test_memory_does_not_depend_on_the_number_of_iterations() -> None:
+    """Bytes kept for the way back: as many after 300 iterations as after one; with True they grow."""
     A, b = normal(2, 20, 40), normal(2, 20, seed=1).requires_grad_()
-    sizes = {}
+    kept = {}
     for differentiable in ("implicit", True):
         for limit in (1, 300):
-            with warnings.catch_warnings():
+            sizes: list[int] = []
+
+            def packed(value: Tensor, sizes: list[int] = sizes) -> Tensor:
+                sizes.append(value.numel() * value.element_size())
+                return value
+
+            with warnings.catch_warnings(), torch.autograd.graph.saved_tensors_hooks(packed, lambda value: value):
                 warnings.simplefilter("ignore")
-                x = sp.solve(
+                sp.solve(
                     sp.lasso(A, b, 1.0), sp.optimizers.ISTA(), max_iter=limit, tol=1e-14, differentiable=differentiable
-                ).x
-            sizes[differentiable, limit] = nodes(x)
-    assert sizes["implicit", 1] == sizes["implicit", 300]
-    assert sizes[True, 300] > 5 * sizes[True, 1]
-
-
-def nodes(x: Tensor) -> int:
-    seen, waiting = set(), [x.grad_fn]
-    while waiting:
-        node = waiting.pop()
-        if node is not None and node not in seen:
-            seen.add(node)
-            waiting += [nxt for nxt, _ in node.next_functions]
-    return len(seen)
+                )
+            kept[differentiable, limit] = sum(sizes)
+    assert 0 < kept["implicit", 300] == kept["implicit", 1]
+    assert kept[True, 300] > 100 * kept[True, 1]
 
 
 def test_the_error_estimate_covers_the_error_and_is_infinite_without_a_certificate() -> None:

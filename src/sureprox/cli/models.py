@@ -71,11 +71,21 @@ def show_one(name: str, as_json: bool) -> None:
         return
     for key, value in found.items():
         if key == "promises":
-            for one in value:
-                print(printable(f"promise: {one['text']}"))
+            show_promises(found["family"], value)
         elif isinstance(value, dict) and value:
             print(f"{key}:")
             for inner, content in value.items():
                 print(printable(f"  {inner}: {content}"))
         elif value not in ("", {}, None):
             print(printable(f"{key}: {value}"))
+
+
+def show_promises(family: dict[str, Any], promises: list[dict[str, Any]]) -> None:
+    """Those of a card, and the kinds of the battery of which it says nothing."""
+    from sureprox.evaluation.promise import from_card, unmeasured
+
+    made = from_card(promises)
+    for one in made:
+        print(printable(f"promise: {one}"))
+    if missing := unmeasured(family, made):
+        print(f"no promise was measured on: {', '.join(missing)}")

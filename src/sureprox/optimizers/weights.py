@@ -29,8 +29,8 @@ ALIASES = {"sure": "sure/general"}  # other names of pretrained optimizers
 FORMAT = 1
 READINGS = 20  # of a pair that does not match, while it changes
 CARD_TYPES: dict[str, type] = dict.fromkeys(("family", "training", "metrics"), dict)
-CARD_TYPES |= dict.fromkeys(("version", "date", "notes", "sha256"), str)
-CALLED: dict[type, str] = {dict: "an object", str: "text"}
+CARD_TYPES |= dict.fromkeys(("version", "date", "notes", "sha256"), str) | {"promises": list}
+CALLED: dict[type, str] = {dict: "an object", str: "text", list: "a list"}
 
 
 @dataclass(frozen=True)

@@ -183,21 +183,28 @@ def _squares(z: Tensor, seen: Seen, s: Scalars) -> Scalars:
 
 def _logistic(f: Logistic, z: Tensor, seen: Seen, s: Scalars) -> Scalars:
     """(b), raised by (d)."""
-    s = s.unsqueeze(1)
-    a, near = 1 - s, z.clamp(-FARTHEST, FARTHEST)
-    u, other, t = torch.sigmoid(near) + TINY, torch.sigmoid(-near), torch.exp(-near.abs())
-    bend = torch.maximum(torch.exp(near), u / (s * (a + s * other)))
-    close = torch.where(z.abs() > FARTHEST, torch.inf, a.square() / 2 * bend)
-    far = a * (z.clamp(min=0) + t * (1 - t * (0.5 - t / 3)))
-    terms = torch.minimum(close.nan_to_num(nan=torch.inf), far)
-    weights = torch.ones_like(z) if f.weights is None else f.weights
-    rows, heaviest = weights * u, weights.amax(1)
-    length = torch.linalg.vector_norm(rows, dim=1) * (1 + seen.g) + (f.m * TINY) ** 0.5
-    moved = (a.squeeze(1) * length * seen.error + heaviest * seen.error.square() / 8) / f.m
-    total = (weights * terms).sum(1) / f.m + f.m * TINY
+    a, u = 1 - s, torch.sigmoid(z.clamp(-FARTHEST, FARTHEST))
+    terms, heaviest = _divergences(z, u, s.unsqueeze(1)), 1.0
+    if f.weights is not None:
+        terms, u, heaviest = f.weights * terms, f.weights * u, f.weights.amax(1)
+    length = torch.linalg.vector_norm(u, dim=1) * (1 + seen.g) + (f.m * TINY) ** 0.5
+    moved = (a * length * seen.error + heaviest * seen.error.square() / 8) / f.m
+    total = terms.sum(1) / f.m + f.m * TINY
     result: Tensor = (total + moved) * (1 + seen.g + 16 * LIBRARY) * (1 + seen.g)
-    inside = (s.squeeze(1) >= 0) & (s.squeeze(1) <= 1)
-    return torch.where(inside, result, torch.inf)
+    return torch.where((s >= 0) & (s <= 1), result, torch.inf)
+
+
+def _divergences(z: Tensor, u: Tensor, s: Tensor) -> Tensor:
+    """The smaller of the two bounds of KL(s sigma | sigma), s (B, 1).
+
+    The first increases with z: with a larger z, which is taken for z < -FARTHEST, it still holds. For z > FARTHEST the
+    second one is smaller, since a is 0 or at least 2^-53, unless z > 1e287; then |e|^2, and with it the gap, overflows.
+    """
+    a, near = 1 - s, z.clamp(-FARTHEST, FARTHEST)
+    t = torch.exp(-near.abs())
+    bend = torch.maximum(torch.exp(near), (u + TINY) / (s * (a + s * torch.sigmoid(-near))))
+    far = a * (z.clamp(min=0) + t * (1 - t * (0.5 - t / 3)))
+    return torch.minimum(a.square() / 2 * bend, far)
 
 
 def _separable(pieces: Pieces, x: Vectors, seen: Seen, s: Scalars) -> Scalars:
