@@ -69,8 +69,9 @@ class StepSchedule(Optimizer[ScheduleState]):
         self.last = last
         if self.momenta is not None and self.momenta.shape != self.steps.shape:
             raise InputError(f"momenta has {len(self.momenta)} numbers; {len(self.steps)} steps need as many")
-        if not 0 < float(last) < 2:
-            raise InputError(f"last is {float(last):g}; the steps after the schedule converge with 0 < last < 2")
+        after = float(last.detach()) if isinstance(last, Tensor) else last
+        if not 0 < after < 2:
+            raise InputError(f"last is {after:g}; the steps after the schedule converge with 0 < last < 2")
 
     def init(
         self,
