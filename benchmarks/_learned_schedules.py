@@ -23,7 +23,7 @@ from sureprox.optimizers.base import Seen
 from sureprox.problems import Problem
 
 WINDOW, EPOCHS = 10, 200
-LOOK = 4  # epochs between two looks at the instances to choose by
+LOOK = 8  # epochs between two looks at the instances to choose by
 RATES = (0.1, 0.03)  # of Adam; theirs is 0.1
 LOSSES = ("value", "distance")  # F(x) - F* or |x - x*|^2; theirs are both, by method
 

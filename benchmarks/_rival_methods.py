@@ -12,7 +12,7 @@ from torch import Tensor
 
 from sureprox.problems import Problem
 
-LAYERS = 20
+LAYERS, EPOCHS = 20, 25
 
 
 def analytic_weights(A: Tensor) -> Tensor:
@@ -132,8 +132,8 @@ def trained_safe_l2o(train: Problem, validation: Problem) -> tuple[SafeL2O, dict
                 x = net.layer(k, x, problem.f.b)
             return problem.objective(x).mean()
 
-        for layers, epochs in [*zip(range(1, LAYERS + 1), itertools.repeat(40)), (LAYERS, 200)]:
-            adam = torch.optim.Adam([gamma, theta], lr=0.05 if epochs == 40 else 0.01)
+        for layers, epochs in [*zip(range(1, LAYERS + 1), itertools.repeat(EPOCHS)), (LAYERS, 8 * EPOCHS)]:
+            adam = torch.optim.Adam([gamma, theta], lr=0.05 if epochs == EPOCHS else 0.01)
             for _ in range(epochs):
                 adam.zero_grad()
                 loss(train, layers).backward()

@@ -1,6 +1,6 @@
 """The problems on which learned step sizes were published, drawn as their public scripts draw them where data allow it.
 
-Each setting has 10 instances to train on, 50 to choose by, and test instances in distribution and, for one, out of it.
+Each setting has 10 instances to train on, 200 to choose by, and test instances in distribution and, for one, out of it.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from sureprox.penalties import ElasticNet, Separable
 from sureprox.problems import LeastSquares, Logistic, Problem
 
 F64 = torch.float64
-FEW, CHOICE = 10, 50  # instances to train on, to choose by
+FEW, CHOICE = 10, 200  # instances to train on, to choose by
 SPARE = FEW + CHOICE
 SEED = 42  # theirs
 

@@ -30,6 +30,7 @@ from _rival_setups import SETTINGS, Setting, stretched
 
 LEVELS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
 MOST = 400  # iterations
+SOME = 50  # instances for HyperLISTA and Safe-L2O
 OWN = "lasso 250 x 500"  # where everybody takes part
 Built = tuple[Any, float, dict[str, Any]]  # an optimizer or a method that walks, gradients an iteration, facts
 
@@ -87,13 +88,14 @@ def builders(name: str, setting: Setting, small: bool) -> dict[str, Callable[[],
         schedule, facts = chosen_schedule(train, check, horizon, momentum, rates)
         return schedule, 1, facts
 
+    some = setting.validation.select(torch.arange(SOME))
+
     def hyperlista(signals: Tensor | None) -> Built:
-        floor = sp.reference(setting.validation).objective
-        method = tuned_hyperlista(setting.validation, signals, floor, 20 if small else 400)
+        method = tuned_hyperlista(some, signals, sp.reference(some).objective, 20 if small else 300)
         return method, method.cost, {"c": method.c}
 
     def safe_l2o() -> Built:
-        method, facts = trained_safe_l2o(setting.validation, setting.train)
+        method, facts = trained_safe_l2o(some, setting.train)
         return method, method.cost, facts
 
     everybody: dict[str, Callable[[], Built]] = {
@@ -101,22 +103,24 @@ def builders(name: str, setting: Setting, small: bool) -> dict[str, Callable[[],
         "restarted FISTA": lambda: (FISTA(restart=True), 1, {}),
         "FISTA, local L": lambda: (LocalFISTA(), 1, {}),
         "silver steps": lambda: (Silver(), 1, {}),
+    }
+    everybody["Sure"] = lambda: (sp.load(shipped), 1, {"weights": shipped})
+    if shipped != "sure":
+        everybody["Sure, general weights"] = lambda: (sp.load("sure"), 1, {})
+    everybody["Sure, trained further"] = lambda: (trained_further(setting, shipped, small), 1, {})
+    everybody |= {
         "LAH": lambda: learned(30, False),
         "LAH Accel": lambda: learned(30, True),
     }
     if name == OWN:
         known = setting.known
         everybody |= {
-            "LAH Accel, 60 steps": lambda: learned(60, True, rates[:1]),
             "LAH Accel, shift in sight": lambda: learned(30, True, rates[:1], wide=True),
-            "HyperLISTA": lambda: hyperlista(None if known is None else known[setting.train.batch :]),
+            "LAH Accel, 60 steps": lambda: learned(60, True, rates[:1]),
+            "HyperLISTA": lambda: hyperlista(None if known is None else known[setting.train.batch :][:SOME]),
             "HyperLISTA, tuned for F": lambda: hyperlista(None),
             "Safe-L2O": safe_l2o,
         }
-    everybody["Sure"] = lambda: (sp.load(shipped), 1, {"weights": shipped})
-    if shipped != "sure":
-        everybody["Sure, general weights"] = lambda: (sp.load("sure"), 1, {})
-    everybody["Sure, trained further"] = lambda: (trained_further(setting, shipped, small), 1, {})
     return everybody
 
 
@@ -146,7 +150,7 @@ def added(numbers: dict[str, Any], setting: Setting, label: str, built: Built) -
         numbers["recovery_dB"] = recovery(setting.tests[where], setting.signals[where], method)
 
 
-def known() -> dict[str, Any]:
+def recorded() -> dict[str, Any]:
     """What the record holds."""
     path = RECORDS / "learned_rivals.json"
     found: dict[str, Any] = json.loads(path.read_text())["settings"] if path.exists() else {}
@@ -164,7 +168,7 @@ def main() -> None:
         setting = SETTINGS[name](options.small)
         print(setting.about, flush=True)
         for label, build in builders(name, setting, options.small).items():
-            settings = known()
+            settings = recorded()
             numbers = settings.setdefault(name, {})
             if options.missing and label in numbers.get("training", {}):
                 continue

@@ -188,7 +188,7 @@ def searched(scheme: str, kind: str, population: int, generations: int) -> dict[
 def kept_parts() -> dict[str, Any]:
     path = RECORDS / "worst_cases.json"
     known = json.loads(path.read_text()) if path.exists() else {}
-    return {part: known[part] for part in ("exact", "search") if part in known}
+    return {part: known[part] for part in ("exact", "exact_table", "search") if part in known}
 
 
 def main() -> None:
@@ -201,6 +201,12 @@ def main() -> None:
     if options.part != "search":
         try:
             parts["exact"] = exact()
+            shown = {"program": "program", "proved": "no more than", "attained": "attained", "theorem": "theorem"}
+            parts["exact_table"] = {
+                f"{row['k']}": {name: row[key] for key, name in shown.items()}
+                | {"attained / theorem": row["attained_over_theorem"]}
+                for row in parts["exact"]
+            }
         except ImportError as error:
             print(f"exact worst cases are left out: {error}; pip install cvxpy clarabel")
     if options.part != "exact":
