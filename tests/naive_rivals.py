@@ -100,6 +100,31 @@ def optista(p: One, x: Array, N: int) -> list[Array]:
     return ys
 
 
+def schedule(
+    p: One, x: Array, steps: int, lengths: list[float], momenta: list[float] | None, last: float
+) -> list[Array]:
+    """x_0, ..., x_steps: the schedule, then FISTA from its step number len(lengths) on, or steps of last / L."""
+    t = [1.0]
+    for _ in range(steps):
+        t.append((1 + np.sqrt(1 + 4 * t[-1] ** 2)) / 2)
+    path, y = [x], x
+    for k in range(steps):
+        within = k < len(lengths)
+        a = lengths[k] if within else (last if momenta is None else 1.0)
+        b = 0.0 if momenta is None else momenta[k] if within else (t[k] - 1) / t[k + 1]
+        path.append(p.prox(y - a / p.L * p.grad(y), a / p.L))
+        y = path[-1] + b * (path[-1] - path[-2])
+    return path
+
+
+def silver_lengths(levels: int) -> list[float]:
+    """h_1 = [sqrt 2], h_{m+1} = [h_m, 1 + rho^(m-1), h_m]: the silver schedule by its recursion, 2^levels - 1 steps."""
+    h = [2**0.5]
+    for m in range(1, levels):
+        h = [*h, 1 + (1 + 2**0.5) ** (m - 1), *h]
+    return h
+
+
 def panoc(p: One, x: Array, steps: int, memory: int) -> tuple[list[Array], int, int]:
     """z after each gradient, how many trials were rejected, and how many pairs were dropped for age."""
     gamma = 0.95 / p.L

@@ -28,8 +28,10 @@ from sureprox.optimizers import (
     ProxNewton,
     QShrink,
     RNNProp,
+    Silver,
     SpaRSA,
     State,
+    StepSchedule,
     Sure,
 )
 from sureprox.problems import Problem
@@ -69,6 +71,9 @@ CASES = [
     Case("local-fista", LocalFISTA, growth=10),
     Case("local-fista-plain", lambda: LocalFISTA(restart=False), growth=10),
     Case("optista", lambda: OptISTA(steps=12)),
+    Case("silver", Silver, growth=10),
+    Case("steps", lambda: StepSchedule([1.5, 0.7, 2.2], last=1.1)),
+    Case("steps-momenta", lambda: StepSchedule([1.5, 0.7, 1.2], [0.1, 0.6, 0.4])),
     Case("sparsa", SpaRSA, growth=100),
     Case("panoc", PANOC, growth=1000),
     Case("panoc-3", lambda: PANOC(memory=3), growth=1000),

@@ -177,8 +177,8 @@ def test_a_given_step_size_is_used_and_the_default_is_one_over_l(case, family):
     walked = states(problem, optimizer, x0, 2, step_size=given)
     assert all(torch.equal(state.step_size, given) for state in walked)
     uses_l = case.name.startswith(
-        ("ista", "fista", "local-fista", "optista", "sparsa", "panoc", "go-math", "l2o-pa", "certified", "sure")
-    )
+        ("ista", "fista", "local-fista", "optista", "silver", "steps", "sparsa", "panoc", "go-math", "l2o-pa")
+    ) or case.name.startswith(("certified", "sure"))
     default = path(problem, optimizer, x0, 2)
     assert (gap(walked[-1].x, default[-1]) > 1e-6) == uses_l
     if uses_l:

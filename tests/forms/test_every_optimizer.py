@@ -26,7 +26,9 @@ from sureprox.optimizers import (
     OptISTA,
     ProxNewton,
     RNNProp,
+    Silver,
     SpaRSA,
+    StepSchedule,
     Sure,
 )
 
@@ -41,6 +43,8 @@ OPTIMIZERS: dict[str, Callable[[], Optimizer]] = {
     "panoc": PANOC,
     "sparsa": SpaRSA,
     "optista": lambda: OptISTA(STEPS),
+    "silver": Silver,
+    "schedule": lambda: StepSchedule([1.5, 0.8], [0.1, 0.4]),
     "prox-newton": lambda: ProxNewton(10),
     "go-math-l2o": lambda: calm(GoMathL2O(hidden=5)),
     "l2o-pa": lambda: calm(L2OPA(hidden=5)),
@@ -58,6 +62,8 @@ PLAIN = (
     "panoc",
     "sparsa",
     "optista",
+    "silver",
+    "schedule",
 )  # proximal steps, for any form
 FORMS = [
     (loss, penalty, MATRICES[k % len(MATRICES)])

@@ -18,6 +18,7 @@ from sureprox.optimizers.lstm import InitialState
 from sureprox.optimizers.optista import OptISTA
 from sureprox.optimizers.panoc import PANOC
 from sureprox.optimizers.prox_newton import ProxNewton
+from sureprox.optimizers.schedules import Silver, StepSchedule
 from sureprox.optimizers.sparsa import SpaRSA
 from sureprox.optimizers.sure import Sure
 from sureprox.optimizers.weights import Card, from_released, load, pretrained, read_card, save
@@ -43,8 +44,10 @@ __all__ = [
     "ProxNewton",
     "QShrink",
     "RNNProp",
+    "Silver",
     "SpaRSA",
     "State",
+    "StepSchedule",
     "Sure",
     "from_released",
     "known_kinds",
