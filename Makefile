@@ -28,9 +28,12 @@ help:
 demo: $(VENV)/.installed-demo
 	@$(BIN)/sureprox demo
 
-test: lint docs
+test: $(VENV)/.installed-dev
+	@said=$$(mktemp); $(MAKE) --no-print-directory docs >$$said 2>&1 & docs=$$!; \
+		$(MAKE) --no-print-directory lint; lint=$$?; \
+		wait $$docs; docs=$$?; cat $$said; rm $$said; exit $$((lint + docs))
 	@echo "pytest"
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal
 
 # What users run without a C++ compiler, or on an unusual device; `make test` runs kernels wherever there are any.
 PLAIN = tests/test_solve.py tests/test_certified_solve.py tests/test_polished_solves.py tests/estimators/test_lasso.py \

@@ -158,13 +158,16 @@ def main() -> None:
     pipes = []
     for number in range(options.processes):
         receive, send = context.Pipe(duplex=False)
-        process = context.Process(target=work, args=(number, options.minutes, send))
+        process = context.Process(target=work, args=(number, options.minutes, send), daemon=True)
         process.start()
         send.close()
         pipes.append((receive, process))
-    results = [receive.recv() for receive, _ in pipes]
-    for _, process in pipes:
-        process.join()
+    end, results = time.monotonic() + 60 * (options.minutes + 30), []
+    for receive, process in pipes:
+        if not receive.poll(max(end - time.monotonic(), 0)):
+            sys.exit(f"process {process.pid} has not come to its end half an hour after its time")
+        results.append(receive.recv())
+        process.join(60)
     verdicts = [judged(result["samples"]) for result in results]
     first = {result["samples"][0]["answers"] for result in results}
     jobs, statuses = (sum((result[name] for result in results), Counter()) for name in ("jobs", "statuses"))

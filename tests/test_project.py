@@ -105,6 +105,24 @@ def test_a_missing_extra_is_one_line_and_exit_code_2(missing: str, install: str)
     assert line.endswith(f"pip install {install}")
 
 
+@pytest.mark.parametrize("failing", ["ruff", "mypy", "lint-imports", "sphinx", "pytest", "nothing"])
+def test_make_test_fails_where_a_check_does(tmp_path: Path, failing: str) -> None:
+    """Each tool replaced by one that does nothing, or fails. Tests begin when the other checks have passed."""
+    (tmp_path / "bin").mkdir()
+    for tool in ("ruff", "mypy", "lint-imports", "python"):
+        (tmp_path / "bin" / tool).write_text(
+            f'#!/bin/sh\ncase "${{0##*/}} $*" in *{failing}*) echo broken; exit 1;; esac\n'
+        )
+        (tmp_path / "bin" / tool).chmod(0o755)
+    (tmp_path / ".installed-dev").touch()
+    ended = run("make", "test", f"VENV={tmp_path}")
+    assert (ended.returncode == 0) == (failing == "nothing"), ended.stdout + ended.stderr
+    assert ended.stdout.count("broken") == (failing != "nothing")
+    titles = [line for line in ended.stdout.splitlines() if line in ("ruff", "mypy", "documentation", "pytest")]
+    assert "documentation" in titles
+    assert ("pytest" in titles) == (failing in ("pytest", "nothing"))
+
+
 def test_make_harden_runs_the_full_counts() -> None:
     plan = run("make", "--dry-run", "--always-make", "harden").stdout
     assert "SUREPROX_HARDEN=full" in plan
