@@ -156,6 +156,8 @@ def main() -> None:
     print("times as fast as Chambolle:", round(ratio, 2))
     record: dict[str, object] = {"protocol": "one process, one core, wall-clock seconds", "answers": rows}
     record["scikit-image"] = version("scikit-image")
+    if only is not None:
+        record["command"] = f"python benchmarks/imaging_race.py --only {only}"
     write_record("imaging_race", {**record, "times_as_fast_as_chambolle": round(ratio, 2)})
 
 
