@@ -77,3 +77,13 @@ def test_the_plain_engine_and_other_options_give_the_same_image():
         assert other.converged.all()
         torch.testing.assert_close(other.x, quick.x, rtol=0, atol=1e-3)
         torch.testing.assert_close(other.objective, quick.objective, rtol=1e-7, atol=0)
+
+
+def test_the_callback_sees_the_gap_in_the_unit_of_the_image():
+    seen = []
+    y = 100 * (normal(30, 20) + 2 * (torch.arange(20) > 9))
+    found = sp.tv_denoise(y, 50.0, tol=1e-6, callback=seen.append)
+    assert [progress.k for progress in seen] == list(range(16, int(found.dual.iterations) + 1, 16))
+    assert seen[-1].unfinished == 0
+    half = sp.tv_denoise(y, 50.0, tol=1e-6, max_iter=seen[-2].k)
+    assert seen[-2].worst_gap == pytest.approx(float(half.gap[0]), rel=1e-2)

@@ -15,9 +15,9 @@ from sureprox.kernels.total_variation import cpu as total_variation
 from sureprox.problems import LeastSquares, Problem, checks
 from sureprox.problems.operators import Difference
 from sureprox.problems.penalties import Box, GroupBall, Penalty
-from sureprox.solve.options import check_options
+from sureprox.solve.options import check_calls, check_options
 from sureprox.solve.plan import Engine, chosen_engine
-from sureprox.solve.solution import Solution
+from sureprox.solve.solution import Progress, Solution
 from sureprox.solve.solve import solve
 from sureprox.support.total_variation import dual_steps, from_zero, pixels, total
 
@@ -60,7 +60,7 @@ def tv_denoise(
     this x and p, objective minus dual value is the duality gap of p, so that gap <= tol * objective is proved.
 
     The steps are those of restarted FISTA (`sureprox.support.total_variation`), by a kernel on a CPU; what they leave,
-    and whatever has other `options` of `solve` than `engine`, is left to `solve`.
+    and whatever has other `options` of `solve` than `engine` and `callback`, is left to `solve`.
     """
     signal = checks.as_tensor("y", y)
     dims = min(signal.ndim, 2) if dims is None else dims
@@ -71,6 +71,7 @@ def tv_denoise(
     if "x0" in options:
         raise InputError("tv_denoise solves the dual problem, which starts from zero; leave out x0")
     check_options(None, max_iter, tol)
+    check_calls(callback=options.get("callback"))
     size = tuple(signal.shape[-dims:])
     rows = signal.reshape(-1, *size).flatten(1)
     checks.require_finite("y", rows)
@@ -80,9 +81,11 @@ def tv_denoise(
     problem = Problem(LeastSquares(D.T, centred), _ball(size, weight, isotropic))
     wanted, start = torch.tensor(tol, dtype=torch.float64), None
     steps = torch.zeros(len(rows), dtype=torch.int64, device=rows.device)
-    if options.keys() <= {"engine"}:
+    if options.keys() <= {"engine", "callback"}:
         way = _way(rows.device, options.get("engine", "auto"))
-        start, steps = _descended(problem, centred, weight, size, isotropic, tol, max_iter, way)
+        start, steps = _descended(
+            problem, centred, weight, size, isotropic, tol, max_iter, way, options.get("callback")
+        )
         options["floor"] = 1.0  # |y|^2 / 2 is no less than the objective of x, by which the gap is judged here
     for _ in range(ROUNDS):
         left = max_iter - int(steps.max())
@@ -123,6 +126,7 @@ def _descended(
     tol: float,
     max_iter: int,
     way: Way,
+    callback: Callable[[Progress], None] | None,
 ) -> tuple[Tensor, Tensor]:
     """Dual points whose gap is `tol` times the objective of x; the steps of each (B,)."""
     h, w = (1, *size)[-2:]
@@ -138,7 +142,11 @@ def _descended(
         dual.put(live, part)
         steps[live] += count
         gap, objective = seen.unbind(1)
-        live = live[gap > SPARE * tol * objective]
+        left = gap > SPARE * tol * objective
+        worst = (gap * unit[live].double().square())[left]
+        live = live[left]
+        if callback is not None:
+            callback(Progress(k + count, max_iter, len(live), float(worst.max()) if len(live) else 0.0))
         if not len(live):
             break
     p = dual.p.to(y.dtype) * unit.unsqueeze(1)

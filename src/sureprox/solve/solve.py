@@ -188,9 +188,10 @@ def solve(
     `polish`: at a check, an instance of a LASSO problem is tried with the point that solves it if its support is nearly
     right, a few small linear systems in float64 (`sureprox.support.newton`), and ends there if the certificate of that
     point passes; if not, the point is still the answer to an instance that ends unsolved, provided that nothing lower
-    was seen. So iterations are saved, most of all those that float32 would have to be left for. With `certify=False`
-    this has to be asked for (True); with `record` and with gradients nothing is polished. Pass False to count the
-    iterations that the optimizer itself needs.
+    was seen. Other losses, with a dense A and a separable penalty or groups, have Newton's method on the face; and what
+    is left after 300 iterations has proximal points (`sureprox.support.proximal`). So iterations are saved, most of all
+    those that float32 would have to be left for. With `certify=False` this has to be asked for (True); with `record`
+    and with gradients nothing is polished. Pass False to count the iterations that the optimizer itself needs.
 
     `rigorous`: `Solution.gap` bounds F(x) - F* also with the rounding errors of its own evaluation, for the numbers in
     memory (`sureprox.problems.rigorous`), and "converged" is judged by it. For least squares and logistic losses with

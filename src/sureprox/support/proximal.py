@@ -65,7 +65,7 @@ class Proximal:
     def minimum(self) -> Vectors:
         seen = self.problem.certificate(self.x)
         u, value = self.f.slopes(self.z), seen.objective
-        live = torch.isfinite(value) & torch.isfinite(self.sigma_unit + self.tau_unit)
+        live = torch.isfinite(value) & torch.isfinite(MOST * (self.sigma_unit + self.tau_unit))
         at = self._at(u)
         points, steps = torch.zeros_like(self.kappa), torch.zeros_like(self.kappa)
         while bool(live.any()):
