@@ -55,7 +55,7 @@ IGNORED: dict[str, dict[str, Any]] = {
     "LogisticRegression": LOGISTIC | {"l1_ratio": 0.0},
     "LogisticRegressionCV": LOGISTIC | {"l1_ratios": (0.0,), "refit": True, "use_legacy_attributes": False},
 }
-TIMEOUT = 120  # seconds for a test, which then fails
+TIMEOUT = 600  # seconds for a test, which then fails
 
 NO_CHECK = "there is no check_input: input is always checked, and never written on"
 COUNTS = "compares iterations: ours are of a first-order method, and working sets need none"
