@@ -1,6 +1,7 @@
 """Walk the README and the quick start as a newcomer does: the wheel in a fresh environment, every block typed in order.
 
-    python scripts/first_steps.py                       # builds the wheel, installs it with pip, walks both pages
+    python scripts/first_steps.py                       # builds the wheel, installs it with pip, walks both pages,
+                                                        # and installs the extra `sklearn` too
     python scripts/first_steps.py --no-compiler         # the same where no C++ compiler is found
     python scripts/first_steps.py --packages-from-here  # its dependencies are those of this Python: no network
 
@@ -48,6 +49,10 @@ def main() -> None:
         environment = surroundings(folder, python, asked.no_compiler)
         for page in PAGES:
             walk(page, folder / page.stem, python, environment)
+        if not asked.packages_from_here:
+            (wheel,) = folder.glob("sureprox-*.whl")
+            run([str(python), "-m", "pip", "install", "--quiet", f"{wheel}[sklearn]"], folder, environment)
+        run([str(python), "-c", "from sureprox.sklearn import LassoCV"], folder, environment)
     print("the README and the quick start work as printed")
 
 

@@ -62,7 +62,7 @@ def test_without_a_gap_the_residual_is_named_and_what_diverged_is_counted():
 def test_many_problems_warn_once_at_the_end(tmp_path):
     expected = r"2 of 3 problems did not converge \(worst relative gap .*\); raise .*; .counts says how they ended"
     for call in (
-        lambda: list(solve_many(HARD, max_iter=1)),
+        lambda: [list(stream) for stream in [solve_many(HARD, max_iter=1)] * 2],
         lambda: solve_many(HARD, max_iter=1).gathered(),
         lambda: solve_many(HARD, max_iter=1, out=tmp_path / "out"),
     ):

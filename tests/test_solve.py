@@ -561,7 +561,7 @@ def test_certify_is_refused_whatever_was_solved_before():
 def test_wrong_objects_are_refused():
     refused(lambda: sp.solve(normal(2, 3, 4), ISTA()), "problem is a Tensor", "sureprox.lasso")
     refused(lambda: sp.solve(None, "go-math-l2o/lasso"), "problem is a NoneType", "sureprox.lasso")
-    refused(lambda: sp.solve(PROBLEM, ISTA), "optimizer is a", "sureprox.optimizers", "FISTA()")
+    refused(lambda: sp.solve(PROBLEM, ISTA), "optimizer is the class ISTA", "sureprox.optimizers", "FISTA()")
     refused(lambda: sp.solve(PROBLEM, 3), "optimizer is a int", "sureprox.optimizers")
 
 

@@ -20,6 +20,7 @@ class Tally:
         self.shards = 0
         self.counts: Counter[str] = Counter()  # problems by how they ended
         self.worst_relative_gap = 0.0  # infinite where no gap is known
+        self._announced = False
 
     @property
     def problems(self) -> int:
@@ -39,8 +40,9 @@ class Tally:
 
     def announce(self) -> None:
         """One warning, at the caller of the caller, where problems have not converged."""
-        if self.all_converged:
+        if self.all_converged or self._announced:
             return
+        self._announced = True
         failed, worst = self.problems - self.counts["converged"], self.worst_relative_gap
         gap = f" (worst relative gap {worst:.1e})" if math.isfinite(worst) else ""
         text = f"{failed:,} of {self.problems:,} problems did not converge{gap}"

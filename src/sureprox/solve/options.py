@@ -27,10 +27,8 @@ def check_options(
 ) -> None:
     """Refuse what `solve` cannot use, whatever the problem; `called`: the caller's name for `max_iter`."""
     if not isinstance(optimizer, Optimizer | str | None):
-        raise InputError(
-            f"optimizer is a {type(optimizer).__name__}; pass one of sureprox.optimizers, e.g. FISTA(), "
-            "or a pretrained name"
-        )
+        what = f"the class {optimizer.__name__}" if isinstance(optimizer, type) else f"a {type(optimizer).__name__}"
+        raise InputError(f"optimizer is {what}; pass one of sureprox.optimizers, e.g. FISTA(), or a pretrained name")
     if isinstance(max_iter, bool) or not isinstance(max_iter, int | np.integer) or max_iter < 0:
         raise InputError(f"{called} is {max_iter!r}; it must be a whole number >= 0")
     if max_iter > LARGEST:
