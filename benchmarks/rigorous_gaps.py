@@ -4,7 +4,7 @@ Least squares: F(x) and F* in rational arithmetic, at points from far away to th
 of different sizes, nearly equal columns, weights, and all numbers times powers of two, down to subnormal ones.
 Logistic: both with 60 digits.
 
-    python benchmarks/rigorous_gaps.py [--rounds 40]
+    python benchmarks/rigorous_gaps.py [--rounds 10]
 
 Goes on where an earlier run has ended.
 """
@@ -29,7 +29,7 @@ from sureprox.problems.rigorous import rigorous_gap
 
 from _record import RECORDS, write_record
 
-ROUNDS, SQUARES, LOGISTIC = 40, 25_500, 5_000  # trials of each round
+ROUNDS, SQUARES, LOGISTIC = 10, 105_000, 20_000  # trials of each round
 POINTS = 100  # for each problem
 OF_A, OF_B, OF_LAM, OF_L2, QUANTUM = 14, 18, 4, 6, 80  # A is a multiple of 2^-14, and so on; x one of 2^-80
 UNIT = 2 * (QUANTUM + OF_A) + 1  # F is a multiple of 2^-189

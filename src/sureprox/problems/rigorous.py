@@ -184,7 +184,7 @@ def _squares(z: Tensor, seen: Seen, s: Scalars) -> Scalars:
 def _logistic(f: Logistic, z: Tensor, seen: Seen, s: Scalars) -> Scalars:
     """(b), raised by (d)."""
     a, u = 1 - s, torch.sigmoid(z.clamp(-FARTHEST, FARTHEST))
-    terms, heaviest = _divergences(z, u, s.unsqueeze(1)), 1.0
+    terms, heaviest = _divergences(z, u, s.unsqueeze(1)), torch.ones_like(s)
     if f.weights is not None:
         terms, u, heaviest = f.weights * terms, f.weights * u, f.weights.amax(1)
     length = torch.linalg.vector_norm(u, dim=1) * (1 + seen.g) + (f.m * TINY) ** 0.5
