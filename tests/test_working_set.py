@@ -282,6 +282,33 @@ def test_a_large_matrix_is_shared_among_threads():
     assert bool(given.certificate(alone).gap <= 1e-8 * given.objective(alone))
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, F64])
+def test_what_the_kernel_says_of_its_points_is_their_certificate(dtype):
+    """As loose as points may be, and where all that joins at a time is not yet the support."""
+    cases = [made(30, 50, name, dtype=dtype, shared=name == "box") for name in PENALTIES]
+    cases += [logistic(30, 50, name, dtype=dtype) for name in LOGISTIC]
+    cases += [sparse(300, 900, 2, dtype=dtype, loss=loss, lam=2.0) for loss in (LeastSquares, Logistic)]
+    for given in cases:
+        for tol in (0.3, 1e-6):
+            x, seen = cpu.solved(given, tol, tol)
+            plain = given.to(dtype=F64).certificate(x)
+            size = plain.objective.abs().max()
+            for name in ("objective", "kkt", "grad"):
+                scale = float(size if name == "objective" else 1 + plain.grad.abs().max())
+                torch.testing.assert_close(getattr(seen, name), getattr(plain, name), rtol=1e-11, atol=1e-12 * scale)
+            torch.testing.assert_close(seen.gap, plain.gap, rtol=1e-6, atol=1e-12 * float(size))
+
+
+def test_a_start_that_there_is_no_room_for_is_said_to_be_unknown(monkeypatch):
+    given = made(30, 50, batch=2)
+    monkeypatch.setattr(cpu, "MOST", 5)
+    start = torch.zeros(2, 50, dtype=F64)
+    start[0] = 1
+    x, seen = cpu.solved(given, 0.5, 1.0, start)
+    assert torch.isnan(seen.objective).tolist() == [True, False]
+    assert torch.equal(x[0], start[0])
+
+
 @pytest.mark.parametrize("way", [cpu.solved, working_set.solved])
 def test_a_chain_is_as_good_as_solves_of_their_own(way):
     given = made(25, 40, batch=2)
@@ -414,4 +441,5 @@ def test_the_constants_are_those_of_the_specification():
         assert float(found[1]) == getattr(working_set, here)
 
 
-NAMES = ("LEAST", "SHARE", "SPARE", "LOOSE", "SMALL", "FLAT", "DEPENDS", "EPOCHS", "FLATTEST", "LENGTHS", "LEVEL", "MANY")
+NAMES = ("LEAST", "SHARE", "SPARE", "LOOSE", "SMALL", "MANY", "FLAT", "DEPENDS", "EPOCHS", "FLATTEST", "LENGTHS")
+NAMES += ("LEVEL",)

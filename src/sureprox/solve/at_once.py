@@ -78,12 +78,13 @@ def solved_at_once(
         if not solved:
             x, seen = _unless_zero_is_better(x, seen, rule)
     coarse = x.to(problem.dtype)
-    refined = (coarse != x).any(1)
+    refined = torch.zeros_like(seen.converged) if coarse is x else (coarse != x).any(1)
+    x = x if bool(refined.any()) else coarse
     zero = torch.zeros(problem.batch, dtype=torch.int64)
     none = torch.zeros(problem.batch, dtype=torch.float64)
     left = (~seen.converged).nonzero()[:, 0]
     solution = Solution(
-        x=x if bool(refined.any()) else coarse,
+        x=x,
         objective=seen.objective,
         gap=seen.gap,
         kkt=seen.kkt,
@@ -99,8 +100,9 @@ def solved_at_once(
         refined=refined,
         engine="kernels",
         grid=problem.grid,
+        screening=Screening(problem, x, seen.gap),
     )
-    return AtOnce(replace(solution, screening=Screening(problem, solution.x, solution.gap)), seen, left)
+    return AtOnce(solution, seen, left)
 
 
 def _more_slowly(

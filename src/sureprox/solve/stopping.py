@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from sureprox.base.operations import PLAIN, Operations
-from sureprox.base.types import Scalars, Vectors
+from sureprox.base.types import Scalars
 from sureprox.problems import Problem
 from sureprox.problems.batch import taken
 from sureprox.problems.forms import value_at_zero
@@ -199,10 +199,8 @@ class StoppingRule:
                 small = self._small_residuals(x, seen)
             converged = torch.where(self.by_gap, converged, small)
         converged = converged & torch.isfinite(seen.objective)
-        infinite = torch.inf
-        objective, gap, kkt = (
-            of.nan_to_num(infinite, infinite, -infinite) for of in (seen.objective, gap, seen.kkt)
-        )
+        inf = torch.inf
+        objective, gap, kkt = (of.nan_to_num(inf, inf, -inf) for of in (seen.objective, gap, seen.kkt))
         return Measurement(objective, gap, kkt, converged, seen.grad)
 
     def _small_gap(self, seen: Certificate, gap: Tensor) -> Tensor:
