@@ -48,7 +48,7 @@ class Solver(BaseSolver):
         self.run_once(stop_val=1e-2)
 
     def get_next(self, tol):
-        """In large steps: a point may be better than asked, and benchopt ends a curve that is flat for three of them."""
+        """In large steps: a point may be better than asked for, and benchopt ends a curve after three flat ones."""
         return max(min(tol, 1.0) / 100, 1e-14)
 
     def run(self, tol):
