@@ -91,7 +91,7 @@ class Run:
         if rounded.dtype != points.dtype:
             coarse = rule.measure(rounded)
             same = coarse.converged & (coarse.objective <= highest)
-            best = seen.put(rows, same, coarse)
+            best = seen.where(same, coarse)
             lost = (solved & ~same).nonzero()[:, 0]
             self._keep(rows[lost], points[lost])
         self.x = put(self.x, rows, solved, rounded)

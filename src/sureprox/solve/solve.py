@@ -1,4 +1,4 @@
-"""`solve`: stopping, certificates, status and history around the one loop of the project."""
+"""`solve`, `iterate` and `prepare`: what users call, and which optimizer they mean."""
 
 import warnings
 from collections.abc import Callable, Iterator
@@ -9,22 +9,16 @@ from typing import Any
 
 import torch
 
-from sureprox.base.defaults import ENOUGH, MAX_ITER, TOL
+from sureprox.base.defaults import MAX_ITER, TOL
 from sureprox.base.errors import InputError
 from sureprox.base.names import PRETRAINED
-from sureprox.guarantee import Track
-from sureprox.kernels.runtime.sharing import few_threads
 from sureprox.optimizers import FISTA, ISTA, LearnedOptimizer, Optimizer, Sure, load
 from sureprox.optimizers.base import S, State
 from sureprox.optimizers.weights import locate, stamp
 from sureprox.problems import Problem
-from sureprox.problems.checks import trusted
-from sureprox.problems.forms import Loss, Shape, form_of, sparse_entries
+from sureprox.problems.forms import Loss, Shape, form_of
 from sureprox.problems.rigorous import require_rigorous
-from sureprox.problems.trial import require_shapes
-from sureprox.solve.at_once import solved_at_once
-from sureprox.solve.implicit import differentiated, require_derivatives, solved_without_graph, with_derivatives
-from sureprox.solve.loop import Run
+from sureprox.solve.implicit import require_derivatives, solved_without_graph, with_derivatives
 from sureprox.solve.options import (
     IMPLICIT,
     check_calls,
@@ -33,13 +27,10 @@ from sureprox.solve.options import (
     check_switches,
     require_problem,
 )
-from sureprox.solve.plan import at_once, check_certify, plan
+from sureprox.solve.plan import check_certify, plan
 from sureprox.solve.rigorous import STRICTER, with_rigorous_gap
 from sureprox.solve.solution import Progress, Solution, Status
-from sureprox.solve.stopping import StoppingRule, judged_by_gap
-from sureprox.support.newton import Polish, can_polish
-from sureprox.support.path import followed_path, has_short_path
-from sureprox.support.screening import Screening
+from sureprox.solve.stages import Wanted, iterated, screened, tried_at_once
 
 __all__ = ["Progress", "Solution", "Status", "default_optimizer", "iterate", "prepare", "solve"]
 
@@ -195,7 +186,7 @@ def solve(
     memory (`sureprox.problems.rigorous`), and "converged" is judged by it. For least squares and logistic losses with
     a separable penalty, and a dense or sparse A.
     """
-    arguments = dict(locals())
+    given = dict(locals())
     require_problem(problem)
     check_options(optimizer, max_iter, tol, record, check_every, floor)
     check_calls(generator=generator, callback=callback)
@@ -205,65 +196,21 @@ def solve(
     if compile is not None:
         warnings.warn("compile is now engine: pass engine='compiled'", DeprecationWarning, stacklevel=2)
         engine = "compiled" if compile else engine
+        given |= {"compile": None, "engine": engine}
     if differentiable == IMPLICIT:
         require_derivatives(problem)
-        return with_derivatives(solved_without_graph(solve, arguments), problem, x0)
+        return with_derivatives(solved_without_graph(solve, given), problem, x0)
     if rigorous:
         require_rigorous(problem)
-        found = solve(**arguments | {"tol": STRICTER * tol, "rigorous": False})
+        found = solve(**given | {"tol": STRICTER * tol, "rigorous": False})
         return screened(problem, with_rigorous_gap(found, problem, x0, tol, floor))
-    assert not isinstance(differentiable, str)
-    free = optimizer is None and certify and not record and max_iter >= ENOUGH
-    free = free and all(given is None for given in (x0, step_size, generator))
-    if free and polish is not False and not differentiable and not (torch.is_grad_enabled() and problem.requires_grad):
-        operations = at_once(form_of(problem), engine)
-        if operations.solved is not None:
-            first = solved_at_once(problem, operations, tol, floor)
-            if not len(first.left):
-                return first.solution
-            options: dict[str, Any] = {"max_iter": max_iter, "tol": tol, "certify": certify, "check_every": check_every}
-            options |= {"callback": callback, "floor": floor, "engine": engine, "polish": polish}
-            options |= {"differentiable": differentiable}
-            begin = first.solution.x[first.left].to(problem.dtype)
-            return screened(problem, first.finished(solve(problem.select(first.left), None, begin, **options)))
-    optimizer = _chosen(problem, optimizer)
-    given, start = x0 is not None, problem.start(x0)
-    require_shapes(problem, start)
-    if differentiable is None:
-        differentiable = torch.is_grad_enabled() and (problem.requires_grad or start.requires_grad)
-    chosen = plan(problem, optimizer, certify, engine, differentiable)
-    every, entries = 1 if record else check_every, sparse_entries(problem)
-    threads = few_threads(chosen.form, problem.batch, chosen.operations, optimizer, entries)
-    with torch.set_grad_enabled(differentiable), threads, chosen.stepping() as stepping:
-        state, by_gap = None, judged_by_gap(problem)
-        if problem.device.type == "cuda" and max_iter:  # first what takes long: all that follows need not wait for it
-            state = stepping.init(problem, trusted(start.clone()), generator=generator, step_size=step_size)
-        rule = StoppingRule(problem, start if given else None, tol, floor, chosen.operations, by_gap)
-        wanted = certify is not False if polish is None else polish
-        ends = wanted and not record and not differentiable and can_polish(chosen.form)
-        points = 3 if chosen.certify is True else 1  # in an iteration, two products with A for each
-        polishing = Polish(problem, 2 * points) if ends else None
-        run = Run(
-            problem, stepping, start, rule.start, int(max_iter), rule, tuple(record), polishing, chosen.operations
-        )
-        del rule.start  # its gradient is as large as x
-        if free and callback is None and not differentiable and has_short_path(chosen.form):
-            everyone = torch.arange(problem.batch)
-            run.take(everyone, followed_path(problem), rule, ~run.done, Track.PATH)
-        run.finish(generator, step_size, every, callback, state)
-    solution = run.solution(chosen.engine, chosen.guarantee)
-    if bool(run.stalled.any()):
-        finer = plan(rule.problem, optimizer, certify, engine, differentiable)
-        threads = few_threads(finer.form, rule.problem.batch, finer.operations, optimizer, entries)
-        with torch.set_grad_enabled(differentiable), threads, finer.stepping() as stepping:
-            more = run.in_float64(stepping, finer.operations)
-            more.finish(generator, more.step_size, every, callback)
-        solution = solution.finished_by(more.solution(finer.engine, finer.guarantee), run.stalled)
-    by_data = differentiable and (problem.requires_grad or start.requires_grad)
-    solution = screened(problem, replace(solution, grid=problem.grid))
-    return differentiated(solution, rule, start) if by_data else solution
-
-
-def screened(problem: Problem, solution: Solution) -> Solution:
-    """`solution` with what proves its supports."""
-    return replace(solution, screening=Screening(problem, solution.x, solution.gap))
+    del given["problem"], given["compile"], given["rigorous"]
+    wanted = Wanted(**given)
+    first = tried_at_once(problem, wanted)
+    if first is None:
+        return iterated(problem, _chosen(problem, optimizer), wanted)
+    if not len(first.left):
+        return first.solution
+    left = problem.select(first.left)
+    begin = first.solution.x[first.left].to(problem.dtype)
+    return screened(problem, first.finished(iterated(left, _chosen(left, None), replace(wanted, x0=begin))))

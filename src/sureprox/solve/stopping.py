@@ -32,6 +32,10 @@ class Measurement(NamedTuple):
         """As `put`, for everything that is known."""
         return Measurement(*[put(mine, rows, mask, theirs) for mine, theirs in zip(self, other, strict=True)])
 
+    def where(self, mask: Tensor, other: "Measurement") -> "Measurement":
+        """That of `other` where `mask` (B,) holds."""
+        return self.put(mask, mask, other)
+
 
 def put(whole: Tensor, rows: Tensor, mask: Tensor, values: Tensor) -> Tensor:
     """`whole`, (B,) or (B, n), with `values`, (R,) or (R, n), in those of its `rows` that `mask` (R,) chooses.
@@ -149,7 +153,7 @@ class StoppingRule:
             return self.measure(torch.zeros(self.given.batch, self.given.n, dtype=torch.float64))
         x, seen = vars(self).pop("_start")
         with torch.no_grad():
-            return self._judged(x, seen)
+            return self.judged(x, seen)
 
     @cached_property
     def problem(self) -> Problem:
@@ -171,9 +175,10 @@ class StoppingRule:
     def measure(self, x: Tensor) -> Measurement:
         with torch.set_grad_enabled(False):  # in Python, half as long a way as no_grad
             x = x.detach().double()
-            return self._judged(x, self._certificate(x))
+            return self.judged(x, self._certificate(x))
 
-    def _judged(self, x: Tensor, seen: Certificate) -> Measurement:
+    def judged(self, x: Tensor, seen: Certificate) -> Measurement:
+        """`measure` of x in float64, where its certificate is known; for callers that keep no gradients."""
         gap, converged = seen.gap, self._small_gap(seen, seen.gap)
         if not self.all_by_gap:
             if self.free_gap:
