@@ -1,7 +1,7 @@
 """The interface of every optimizer: `init` makes a state, `step` returns the next one; nothing is written in place.
 
-A step is two halves: `query` names the point at which the gradient is needed, `move` does the rest. Whoever knows the
-gradient already, or wants to see more at that point, calls the halves.
+A step has two halves: `query` returns the point at which the gradient is needed, `move` does the rest. Code that knows
+the gradient already, or needs F at that point too, calls the halves.
 """
 
 import inspect
@@ -136,7 +136,7 @@ class Optimizer(ABC, Generic[S]):
     def move(self, problem: Problem, state: S, seen: Seen) -> S:
         """The state after one more iteration, `seen` being what the problem shows at `query(state)`.
 
-        A method that is all `step` looks for itself.
+        A method that defines `step` alone computes its own gradient.
         """
         if self.looks_once:
             raise NotImplementedError(f"{type(self).__name__} defines neither move nor step")
@@ -166,7 +166,7 @@ class Optimizer(ABC, Generic[S]):
         return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in vars(self).items() if k in known)})"
 
     def rest(self, problem: Problem) -> None:
-        """A run on this problem is over: none of its states will be stepped again."""
+        """Called at the end of a run on `problem`: no state of it will be stepped again."""
 
 
 def observed_step(

@@ -12,7 +12,7 @@ from torch import Tensor
 from sureprox.problems import Problem
 from sureprox.problems.losses import Huber, LeastSquares, Logistic, Poisson, Quantile, Softmax, SquaredHinge
 from sureprox.problems.operators import Operator, Sparse
-from sureprox.problems.penalties import GroupL2, Separable
+from sureprox.problems.penalties import GroupL2
 from sureprox.problems.separable import is_separable
 
 Numbers = npt.NDArray[np.float64]
@@ -75,7 +75,7 @@ def question(problem: Problem) -> Question | None:
         groups = [(r.groups == g).nonzero()[:, 0].tolist() for g in range(r.count)]
         sizes = {"lam": r.lam.expand(problem.batch)}
         return Question(name, A, target, "none", sizes, groups, r.weights.double().cpu().numpy())
-    if not isinstance(r, Separable) or not is_separable(r):
+    if not is_separable(r):
         return None
     l1, l2 = (_each(size, problem.batch) for size in (r.l1, r.l2))
     if l1 is None or l2 is None:
