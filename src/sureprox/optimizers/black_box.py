@@ -211,7 +211,7 @@ def _positive(name: str, value: float) -> float:
 
 
 def unused_step_size(problem: Problem, step_size: Scalars | None) -> Scalars:
-    """These methods do not use 1/L: what was given is kept, and nothing is computed if nothing was."""
+    """The given step size, or ones: these methods do not use 1/L, so none is computed."""
     if step_size is not None:
         return resolve_step_size(problem, step_size)
     return torch.ones(problem.batch, dtype=problem.dtype, device=problem.device)

@@ -1,4 +1,4 @@
-"""What a problem asks, in the words that other packages use: a loss, a target, l1 and l2, bounds or groups."""
+"""A problem in the terms of other packages: a loss, a target, l1 and l2, bounds or groups."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -58,7 +58,7 @@ class Question:
 
 
 def question(problem: Problem) -> Question | None:
-    """None where no other package is asked: weights or offsets of rows, weights of coordinates, operators."""
+    """None for what no other package solves: weights or offsets of rows, weights of coordinates, operators."""
     f, r = problem.f, problem.r
     if type(problem) is not Problem or type(f) not in NAMES or getattr(f, "weights", None) is not None:
         return None

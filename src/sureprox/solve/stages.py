@@ -48,14 +48,14 @@ class Wanted:
 
     @property
     def any_method(self) -> bool:
-        """Whether nothing is asked for that iterations alone can give."""
+        """Whether no option asks for iterations."""
         options = (self.optimizer, self.x0, self.step_size, self.generator)
         free = self.certify and not self.record and self.max_iter >= ENOUGH and not self.differentiable
         return bool(free) and all(option is None for option in options)
 
 
 def tried_at_once(problem: Problem, wanted: Wanted) -> AtOnce | None:
-    """What is solved without an optimizer, and what is left; None where that is not possible, or not asked for."""
+    """Solve without an optimizer; None where that is not possible, or an option asks for iterations."""
     form = form_of(problem)
     if not wanted.any_method or wanted.polish is False or (torch.is_grad_enabled() and form.differentiable):
         return None
@@ -64,7 +64,7 @@ def tried_at_once(problem: Problem, wanted: Wanted) -> AtOnce | None:
 
 
 def iterated(problem: Problem, optimizer: Optimizer[Any], wanted: Wanted) -> Solution:
-    """By `optimizer`; what float32 cannot solve goes on in float64."""
+    """The solution by `optimizer`; instances that float32 cannot solve go on in float64."""
     start = problem.start(wanted.x0)
     require_shapes(problem, start)
     has_graph = problem.requires_grad or start.requires_grad
@@ -81,13 +81,13 @@ def iterated(problem: Problem, optimizer: Optimizer[Any], wanted: Wanted) -> Sol
 
 
 def screened(problem: Problem, solution: Solution) -> Solution:
-    """`solution` with what proves its supports."""
+    """`solution` with what proves which of its coordinates are zero."""
     return replace(solution, screening=Screening(problem, solution.x, solution.gap))
 
 
 @contextmanager
 def _stepping(chosen: Plan, problem: Problem, wanted: Wanted) -> Iterator[Optimizer[Any]]:
-    """What takes the steps of a run; within this, gradients are kept, and threads used, as the run needs them."""
+    """Lend what takes the steps of a run, with gradients and threads set for it."""
     entries = sparse_entries(problem)
     threads = few_threads(chosen.form, problem.batch, chosen.operations, chosen.optimizer, entries)
     with torch.set_grad_enabled(bool(wanted.differentiable)), threads, chosen.stepping() as stepping:

@@ -58,7 +58,7 @@ class ByGap(NamedTuple):
 def judged_by_gap(problem: Problem) -> ByGap:
     """Where a gap is known, and the penalty leaves no coordinate free: such a one allows no dual point but zero.
 
-    It waits for the device, so that it is best called before that has much to do.
+    It waits for a GPU: call it before much work is queued there.
     """
     r = problem.r.to(dtype=torch.float64)
     zero = torch.zeros(problem.batch, problem.n, dtype=torch.float64, device=problem.device)
@@ -159,7 +159,7 @@ class StoppingRule:
     def problem(self) -> Problem:
         """In float64, on the graph of the given one if gradients were enabled when the rule was made.
 
-        The first to ask for it is often a measurement, which records nothing itself.
+        It is often first needed by a measurement, in which gradients are disabled.
         """
         if self.given.dtype == torch.float64:
             return self.given
@@ -173,7 +173,7 @@ class StoppingRule:
         return found
 
     def measure(self, x: Tensor) -> Measurement:
-        with torch.set_grad_enabled(False):  # in Python, half as long a way as no_grad
+        with torch.set_grad_enabled(False):  # fewer calls in Python than no_grad
             x = x.detach().double()
             return self.judged(x, self._certificate(x))
 
