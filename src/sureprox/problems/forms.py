@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -222,9 +222,9 @@ def repeated(problem: Problem, count: int) -> Problem | None:
 
 def lam_of(problem: Problem) -> Tensor:
     """lam, () or (B,), of a penalty lam |x|_1."""
-    assert isinstance(problem.r, Separable)
-    assert problem.r.l1 is not None
-    return problem.r.l1
+    r: Any = problem.r
+    l1: Tensor = r.l1
+    return l1
 
 
 class Pieces(NamedTuple):
