@@ -1,8 +1,8 @@
 """Python frames per iteration of `sureprox.solve` on a CPU, now and before: frames.py [--iterations 40] [--before SRC]
 
-LASSO problems, Sure certified and restarted FISTA alone, by kernels and by plain PyTorch. The frames of two solves that
-differ in the number of iterations alone are subtracted, so that what happens once does not count. SRC: `src` of a
-checkout of 75908fd, the last version before forms and plans, on which the same is counted.
+LASSO problems, Sure and FISTA certified, FISTA and restarted FISTA alone, by kernels and by plain PyTorch. The frames
+of two solves that differ in the number of iterations alone are subtracted, so that what happens once does not count.
+SRC: `src` of a checkout of 75908fd, the last version before forms and plans, on which the same is counted.
 """
 
 import argparse
@@ -18,7 +18,12 @@ import sureprox as sp
 
 from _record import write_record
 
-CASES = {"sure/lasso, certified": ("sure/lasso", True), "restarted FISTA, alone": (None, False)}
+CASES = {
+    "sure/lasso, certified": ("sure/lasso", True),
+    "FISTA, certified": ("fista", True),
+    "FISTA, alone": ("fista", False),
+    "restarted FISTA, alone": ("fista-restart", False),
+}
 BEFORE = "75908fd"
 
 
@@ -56,7 +61,7 @@ def counted(steps: int) -> dict[str, dict[str, float]]:
         ways = {"as it was": {}}
     found: dict[str, dict[str, float]] = {}
     for name, (method, certify) in CASES.items():
-        optimizer = method or sp.optimizers.FISTA(restart=True)
+        optimizer: Any = sp.optimizers.FISTA("restart" in method) if "fista" in method else method
         rows = {way: per_iteration(problem, optimizer, steps, certify=certify, **ways[way]) for way in ways}
         found[name] = rows
     return found

@@ -340,7 +340,7 @@ def test_the_lowest_point_is_the_answer_though_its_certificate_does_not_pass(dty
 def test_a_point_of_the_path_is_kept_too(monkeypatch):
     problem = random_problem("lasso", batch=3, m=20, n=30)
     near = sp.reference(problem).x * (1 + 1e-3)
-    module = import_module("sureprox.solve.solve")
+    module = import_module("sureprox.solve.stages")
     monkeypatch.setattr(module, "followed_path", lambda problem: near)
     monkeypatch.setattr(module, "ENOUGH", 1)
     solution = sp.solve(problem, max_iter=1, tol=1e-9, polish=False)
@@ -354,7 +354,7 @@ def test_a_point_of_the_path_is_kept_where_float64_takes_over(monkeypatch):
     """Float32 is left in all instances, and the few iterations after that do not come as low."""
     problem = random_problem("lasso", batch=3, m=20, n=30).to(dtype=torch.float32)
     near = sp.reference(problem.to(dtype=F64)).x * (1 + 1e-7)
-    module = import_module("sureprox.solve.solve")
+    module = import_module("sureprox.solve.stages")
     monkeypatch.setattr(module, "followed_path", lambda problem: near)
     monkeypatch.setattr(module, "ENOUGH", 30)
     monkeypatch.setattr(loop, "STALLED", 0)

@@ -30,7 +30,7 @@ class InputError(SureproxError, ValueError):
 
 
 class FileError(SureproxError, OSError):
-    """A file that cannot be written. What was there before is as it was."""
+    """A file that cannot be written. An existing one is unchanged."""
 
 
 class WeightsError(SureproxError, ValueError):

@@ -37,7 +37,7 @@ def write_together(files: Mapping[Path, bytes]) -> None:
 
     A target is a regular file, or not there yet; anything else is refused: a symbolic link too, which somebody else may
     have put there. A file that is replaced passes on its mode. Of two writers at the same time one moves all its files
-    after the other. Who is stopped between two moves leaves the other files beside their places (`scratches`).
+    before the other. A process killed between two moves leaves the rest beside their places (`scratches`).
     """
     beside = {path: path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp") for path in files}
     path, moved = next(iter(files)), False
@@ -109,7 +109,7 @@ def _sync(directory: Path) -> None:
 
 
 def scratches(path: Path) -> list[Path]:
-    """What processes that were killed, or are at it now, have written beside `path` and not moved there."""
+    """Files beside `path` of processes that were killed before they moved them there, or are still writing."""
     found = path.parent.glob(f".{glob.escape(path.name)}.*.tmp")
     return sorted(scratch for scratch in found if scratch.is_file() and not scratch.is_symlink())
 
@@ -154,7 +154,7 @@ def _names(path: Path, handle: int) -> bool:
 
 @contextlib.contextmanager
 def _one_mover(directory: Path) -> Iterator[None]:
-    """Meanwhile nobody else moves files that belong together into the directory."""
+    """Within this, no other process moves files that belong together into the directory."""
     try:
         handle = os.open(directory, os.O_RDONLY)
     except OSError:  # a system on which directories cannot be opened has no such locks either
@@ -169,7 +169,7 @@ def _one_mover(directory: Path) -> Iterator[None]:
 
 
 def _taken(handle: int, until: float) -> bool:
-    """Whether the lock was free, or became free until then. Where there are no such locks it always is."""
+    """Whether the lock was free in time; always true on a file system without locks."""
     try:
         import fcntl
     except ImportError:  # two runs would do the same work, and write the same files
@@ -191,7 +191,7 @@ def cannot_write(path: Path, error: OSError) -> FileError:
 
 
 def parse_json(text: str | bytes, finite: bool = True) -> Any:
-    """What the JSON says; whatever is wrong with it is a ValueError. `finite`: so are NaN and infinite numbers."""
+    """The value of the JSON; anything wrong with it is a ValueError. `finite`: NaN and infinite numbers too."""
     checks: dict[str, Any] = {"parse_constant": _refused, "parse_float": _finite} if finite else {}
     try:
         return json.loads(text, **checks)

@@ -49,7 +49,7 @@ def memory_of(device: torch.device) -> int | None:
 
 
 def wait(device: torch.device) -> None:
-    """Until a GPU has done what it was given; before a clock is read."""
+    """Wait until a GPU has finished; call it before reading a clock."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
 

@@ -1,7 +1,6 @@
 """What a kernel may compute in a solve. Every field is a function, or None for the plain PyTorch that specifies it.
 
-A plan fills in what exists for a form of problem, once, before the first iteration; everybody below it takes the value
-as it is given.
+A plan fills in what exists for a form of problem, once, before the first iteration, and hands the value down.
 """
 
 from collections.abc import Callable
@@ -13,7 +12,7 @@ Function = Callable[..., Any]
 
 @dataclass(frozen=True)
 class Operations:
-    """The argument lists are those of the plain functions that the comments name."""
+    """Each function has the arguments of the plain one that its comment names."""
 
     gradient: Function | None = None  # (problem, x): Problem.grad
     observe: Function | None = None  # (problem, x): f and its gradient, Smooth.value_and_grad

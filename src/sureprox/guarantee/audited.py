@@ -39,7 +39,7 @@ class AuditedState(GuaranteedState):
     origin: Scalars  # F(x_0) - F(x)
 
     def shown(self) -> "AuditedState":
-        """With the current point of whoever has the turn as x: where that is the optimizer, its F is not known yet."""
+        """With the current point of the method whose turn it is as x; at the optimizer's F is not known yet."""
         if not self.bound:
             return self.changed(x=self.inner.x, track=self.turn)
         here = self.turn == OPTIMIZER
@@ -81,7 +81,7 @@ class Audited(Optimizer[AuditedState]):
         begun, g = beginning(problem, x0, step_size, self.operations)
         x, z, step = begun.x, begun.z, begun.step_size
         steps = trusted(usable_steps(step))
-        # a copy: what the optimizer does to its own point is its own affair
+        # a copy, which the optimizer may overwrite
         inner = self.optimizer.init(problem, trusted(x.clone()), generator=generator, step_size=steps)
         nobody = torch.zeros_like(step, dtype=torch.bool)
         return AuditedState(
@@ -105,7 +105,7 @@ class Audited(Optimizer[AuditedState]):
         if state.bound:
             after = self._fista_step(Stacked(problem, 1, self.operations), after)
         k = state.k + 1
-        # a paused optimizer counts on, so that what it does later is no matter of its neighbours
+        # k of a paused optimizer counts on: it must not depend on which neighbours pause
         after = after.changed(k=k, inner=after.inner if after.inner.k == k else replace(after.inner, k=k))
         if is_check(k):
             return self._audited(problem, after)
@@ -163,7 +163,7 @@ class Audited(Optimizer[AuditedState]):
         )
 
     def _audited(self, problem: Problem, state: AuditedState) -> AuditedState:
-        """The next turn is FISTA's where the last point of who had this one does not prove what is asked for."""
+        """Audit the method whose turn it is: where its last point does not prove what is asked for, FISTA is next."""
         stack = Stacked(problem, 1, self.operations)
         x = torch.where((state.turn == OPTIMIZER).unsqueeze(1), state.inner.x, state.successor.x[:, 0]).unsqueeze(1)
         z, g = stack.look(x)
@@ -195,7 +195,7 @@ class Audited(Optimizer[AuditedState]):
         )
 
     def _handed_back(self, state: AuditedState) -> AuditedState:
-        """FISTA's turn is over."""
+        """End FISTA's turn: back to the optimizer or, where FISTA found a better point, on with restarted FISTA."""
         over = state.turn == FISTA
         lost = over & ((state.track == FISTA) | state.idle_turn)
         given_up = state.given_up | lost

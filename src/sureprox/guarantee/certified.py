@@ -81,7 +81,7 @@ class Certified(Optimizer[CertifiedState]):
         source = copied(generator)
         inner = None
         if not self.own:
-            # a copy: what the optimizer does to its own point is its own affair
+            # a copy, which the optimizer may overwrite
             steps = trusted(usable_steps(step))
             inner = self.optimizer.init(problem, trusted(x.clone()), generator=generator, step_size=steps)
         return CertifiedState(
@@ -100,7 +100,7 @@ class Certified(Optimizer[CertifiedState]):
         return self.pull_back(problem, state) if is_check(state.k) else state
 
     def stack(self, problem: Problem) -> Stacked:
-        """The problem as all tracks together see it."""
+        """The problem with one point for each track and, first, one for the optimizer."""
         return Stacked(problem, self.count + (not self.own), self.operations)
 
     def advance(self, stack: Stacked, state: CertifiedState) -> CertifiedState:
@@ -217,9 +217,9 @@ class Certified(Optimizer[CertifiedState]):
 
 
 def moved(optimizer: Optimizer[Any], problem: Problem, state: State, g: Tensor, operations: Operations) -> State:
-    """A step of an optimizer that may query its point only, the gradient g there being known.
+    """A step of `optimizer`, without a new gradient if it needs that at its point, where g is known.
 
-    It gets copies: what it does to them is its own affair. One that queries elsewhere looks for itself.
+    It gets a copy of g, which it may overwrite. An optimizer that queries another point computes its own gradient.
     """
     after: State
     if not optimizer.looks_once or optimizer.query(state) is not state.x:

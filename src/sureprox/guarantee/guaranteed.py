@@ -1,4 +1,4 @@
-"""What every guaranteed method keeps: the best point seen, who found it, and the rate that holds for it."""
+"""What every guaranteed method keeps: the best point seen, which method found it, and the rate that holds for it."""
 
 from dataclasses import dataclass, fields
 from enum import StrEnum
@@ -37,7 +37,7 @@ class GuaranteedState(State):
     """x is the best point seen, step_size the 1/L of the FISTA tracks."""
 
     z: Tensor  # image of x, see `Points`
-    track: Tensor  # (B,) index into TRACKS: who found x
+    track: Tensor  # (B,) index into TRACKS: the method that found x
     pull_backs: Tensor  # (B,) how often the optimizer was given up or started anew
     rejected: Tensor  # (B,) iterations in which L was found too small
     weight: Scalars  # F(x) - F* <= |x_0 - x*|^2 / (2 weight)
@@ -46,7 +46,7 @@ class GuaranteedState(State):
     idle: Tensor  # (B,) iterations without a better x, in a row in which a FISTA track or the finder of x rests
 
     def shown(self) -> Self:
-        """With the point in place of x that is to be measured next, if that may be a better one."""
+        """The state with the point to measure next as x, if that may be better than the best one."""
         return self
 
     @property

@@ -54,7 +54,7 @@ class LowerModel(Batched):
         """c, of any sign, with F(x) - F* <= (|x_0 - x*|^2 - c) / 2A and c <= |x_0 - x*|^2, F(x) = F(x_0) - fallen.
 
         Since l(x*) <= A F*, with psi = min_x 1/2 |x - x_0|^2 + l(x) <= 1/2 |x* - x_0|^2 + A F*, it is 2 (psi - A F(x)).
-        The minimum is attained at p = prox_{A r}(x_0 - slope). NaN where something has overflown.
+        The minimum is attained at p = prox_{A r}(x_0 - slope). NaN after an overflow.
         """
         A = self.weight
         p = problem.prox(self.x0 - self.slope, A.clamp(min=torch.finfo(A.dtype).tiny).unsqueeze(1))

@@ -1,7 +1,7 @@
 """The interface of every optimizer: `init` makes a state, `step` returns the next one; nothing is written in place.
 
-A step is two halves: `query` names the point at which the gradient is needed, `move` does the rest. Whoever knows the
-gradient already, or wants to see more at that point, calls the halves.
+A step has two halves: `query` returns the point at which the gradient is needed, `move` does the rest. Code that knows
+the gradient already, or needs F at that point too, calls the halves.
 """
 
 import inspect
@@ -93,7 +93,7 @@ S = TypeVar("S", bound=State)
 
 @dataclass(frozen=True)
 class Seen:
-    """What a problem shows at a point y."""
+    """What is known about f at a point y."""
 
     grad: Vectors  # grad f(y)
 
@@ -134,9 +134,9 @@ class Optimizer(ABC, Generic[S]):
         return state.x
 
     def move(self, problem: Problem, state: S, seen: Seen) -> S:
-        """The state after one more iteration, `seen` being what the problem shows at `query(state)`.
+        """The state after one more iteration, `seen` being what is known about f at `query(state)`.
 
-        A method that is all `step` looks for itself.
+        A method that defines `step` alone computes its own gradient.
         """
         if self.looks_once:
             raise NotImplementedError(f"{type(self).__name__} defines neither move nor step")
@@ -147,7 +147,7 @@ class Optimizer(ABC, Generic[S]):
         return self.move(problem, state, Seen(problem.grad(self.query(state))))
 
     def require_suits(self, problem: Problem) -> None:
-        """Refuse what this method, or any, is not made for."""
+        """Refuse problems that this method, or any method, cannot solve."""
         f, r = problem.f, problem.r
         if f.restricts and r.is_finite:
             raise InputError(
@@ -161,12 +161,12 @@ class Optimizer(ABC, Generic[S]):
             )
 
     def __repr__(self) -> str:
-        """FISTA(restart=True): the arguments that are kept under their own names."""
+        """FISTA(restart=True): the arguments that are attributes of the same name."""
         known = inspect.signature(type(self).__init__).parameters
         return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in vars(self).items() if k in known)})"
 
     def rest(self, problem: Problem) -> None:
-        """A run on this problem is over: none of its states will be stepped again."""
+        """Called at the end of a run on `problem`: no state of it will be stepped again."""
 
 
 def observed_step(

@@ -15,10 +15,45 @@ from torch.nn.functional import elu
 
 from sureprox.base.errors import InputError
 from sureprox.base.types import Scalars, Vectors
-from sureprox.optimizers.base import PER_COORDINATE, Seen, State, resolve_step_size
+from sureprox.optimizers.base import PER_COORDINATE, S, Seen, State, resolve_step_size
 from sureprox.optimizers.learned import LearnedOptimizer, choice, lstm_names
 from sureprox.optimizers.lstm import CoordinateNetwork, InitialState
 from sureprox.problems import Problem
+
+
+class BlackBox(LearnedOptimizer[S]):
+    """A network that is fed a subgradient of F and returns the move."""
+
+    fails_at_bounds = "takes subgradient steps, which leave the domain"
+    uses_lipschitz = False
+    network: CoordinateNetwork
+
+    def _settings(
+        self, step_size: float, initial_state: str, memory_scale: float, gradient_scale: float, detached: bool
+    ) -> None:
+        self.step_length = _positive("step_size", step_size)
+        self.memory_scale = _positive("memory_scale", memory_scale)
+        self.gradient_scale = _positive("gradient_scale", gradient_scale)
+        self.detached = bool(detached)
+        self.initial_state = choice(InitialState, "initial_state", initial_state)
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        return {
+            "step_size": self.step_length,
+            "hidden": self.network.hidden,
+            "layers": self.network.layers,
+            "initial_state": self.initial_state.value,
+            "memory_scale": self.memory_scale,
+            "gradient_scale": self.gradient_scale,
+            "detached": self.detached,
+        }
+
+    def fed(self, problem: Problem, state: State, seen: Seen) -> Vectors:
+        """The subgradient at the point of `state`, as the network sees it."""
+        g = problem.subgradient(state.x, seen.grad)
+        g = g if self.gradient_scale == 1.0 else self.gradient_scale * g
+        return g.detach() if self.detached else g
 
 
 @dataclass(frozen=True)
@@ -28,13 +63,10 @@ class L2ODMState(State):
     features: Tensor  # (B, n, 2), as last fed to the network
 
 
-class L2ODM(LearnedOptimizer[L2ODMState]):
+class L2ODM(BlackBox[L2ODMState]):
     """x+ = x + step elu(LSTM([g, x])), g a subgradient of F at x."""
 
-    fails_at_bounds = "takes subgradient steps, which leave the domain"
-
     same_every_step = True
-    uses_lipschitz = False
     kind = "l2o-dm"
 
     def __init__(
@@ -49,24 +81,8 @@ class L2ODM(LearnedOptimizer[L2ODMState]):
         detached: bool = False,
     ) -> None:
         super().__init__()
-        self.step_length = _positive("step_size", step_size)
-        self.memory_scale = _positive("memory_scale", memory_scale)
-        self.gradient_scale = _positive("gradient_scale", gradient_scale)
-        self.detached = bool(detached)
-        self.initial_state = choice(InitialState, "initial_state", initial_state)
+        self._settings(step_size, initial_state, memory_scale, gradient_scale, detached)
         self.network = CoordinateNetwork(2, hidden, layers, ("move",), inner=False)
-
-    @property
-    def arguments(self) -> dict[str, Any]:
-        return {
-            "step_size": self.step_length,
-            "hidden": self.network.hidden,
-            "layers": self.network.layers,
-            "initial_state": self.initial_state.value,
-            "memory_scale": self.memory_scale,
-            "gradient_scale": self.gradient_scale,
-            "detached": self.detached,
-        }
 
     def released_names(self) -> dict[str, str]:
         return lstm_names(self.network.layers, heads__move="linear")
@@ -86,7 +102,7 @@ class L2ODM(LearnedOptimizer[L2ODMState]):
         return L2ODMState(x=x, k=0, step_size=unused_step_size(problem, step_size), h=h, c=c, features=features)
 
     def move(self, problem: Problem, state: L2ODMState, seen: Seen) -> L2ODMState:
-        features = torch.stack([_fed(self, problem.subgradient(state.x, seen.grad)), state.x], 2)
+        features = torch.stack([self.fed(problem, state, seen), state.x], 2)
         out, h, c = self.network(features, state.h, state.c)
         x = state.x + self.step_length * elu(out["move"])
         return replace(state, x=x, k=state.k + 1, h=h, c=c, features=features.detach())
@@ -103,13 +119,10 @@ class RNNPropState(State):
     features: Tensor  # (B, n, 2), as last fed to the network
 
 
-class RNNProp(LearnedOptimizer[RNNPropState]):
+class RNNProp(BlackBox[RNNPropState]):
     """x+ = x - step tanh(LSTM([g / s, mhat / s])), s = sqrt(vhat) + eps: the features of Adam at a subgradient g."""
 
-    fails_at_bounds = "takes subgradient steps, which leave the domain"
-
     same_every_step = True
-    uses_lipschitz = False
     kind = "rnnprop"
 
     def __init__(
@@ -131,28 +144,13 @@ class RNNProp(LearnedOptimizer[RNNPropState]):
             raise InputError(f"beta1 is {beta1} and beta2 {beta2}; both must lie in [0, 1)")
         self.beta1 = float(beta1)
         self.beta2 = float(beta2)
-        self.step_length = _positive("step_size", step_size)
         self.eps = _positive("eps", eps)
-        self.memory_scale = _positive("memory_scale", memory_scale)
-        self.gradient_scale = _positive("gradient_scale", gradient_scale)
-        self.detached = bool(detached)
-        self.initial_state = choice(InitialState, "initial_state", initial_state)
+        self._settings(step_size, initial_state, memory_scale, gradient_scale, detached)
         self.network = CoordinateNetwork(2, hidden, layers, ("move",), embed=True, inner=False)
 
     @property
     def arguments(self) -> dict[str, Any]:
-        return {
-            "beta1": self.beta1,
-            "beta2": self.beta2,
-            "step_size": self.step_length,
-            "hidden": self.network.hidden,
-            "layers": self.network.layers,
-            "eps": self.eps,
-            "initial_state": self.initial_state.value,
-            "memory_scale": self.memory_scale,
-            "gradient_scale": self.gradient_scale,
-            "detached": self.detached,
-        }
+        return {"beta1": self.beta1, "beta2": self.beta2, **super().arguments, "eps": self.eps}
 
     def released_names(self) -> dict[str, str]:
         return lstm_names(self.network.layers, embed="linear_in", heads__move="linear_out")
@@ -184,7 +182,7 @@ class RNNProp(LearnedOptimizer[RNNPropState]):
         )
 
     def move(self, problem: Problem, state: RNNPropState, seen: Seen) -> RNNPropState:
-        g = _fed(self, problem.subgradient(state.x, seen.grad))
+        g = self.fed(problem, state, seen)
         mean = self.beta1 * state.mean + (1 - self.beta1) * g
         square = self.beta2 * state.square + (1 - self.beta2) * g.square()
         decay1, decay2 = self.beta1 * state.decay1, self.beta2 * state.decay2
@@ -206,12 +204,6 @@ class RNNProp(LearnedOptimizer[RNNPropState]):
         )
 
 
-def _fed(optimizer: L2ODM | RNNProp, g: Vectors) -> Vectors:
-    """The subgradient as the network sees it."""
-    g = g if optimizer.gradient_scale == 1.0 else optimizer.gradient_scale * g
-    return g.detach() if optimizer.detached else g
-
-
 def _positive(name: str, value: float) -> float:
     if not 0 < value < float("inf"):
         raise InputError(f"{name} is {value}; it must be finite and > 0")
@@ -219,7 +211,7 @@ def _positive(name: str, value: float) -> float:
 
 
 def unused_step_size(problem: Problem, step_size: Scalars | None) -> Scalars:
-    """These methods do not use 1/L: what was given is kept, and nothing is computed if nothing was."""
+    """The given step size, or ones: these methods do not use 1/L, so none is computed."""
     if step_size is not None:
         return resolve_step_size(problem, step_size)
     return torch.ones(problem.batch, dtype=problem.dtype, device=problem.device)

@@ -1,4 +1,4 @@
-"""What all learned optimizers have in common: weights, their names elsewhere, and the arguments that rebuild them."""
+"""What all learned optimizers have in common: weights, their released names, and the arguments that rebuild them."""
 
 import copy
 from abc import abstractmethod
@@ -17,7 +17,7 @@ from sureprox.problems import Problem
 from sureprox.problems.forms import curvature_of
 
 E = TypeVar("E", bound=StrEnum)
-FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)  # there are shorter ones, for storage only
+FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)  # shorter ones are for storage only
 
 
 class LearnedOptimizer(nn.Module, Optimizer[S]):

@@ -1,4 +1,4 @@
-"""FISTA whose L is the curvature that its own steps meet."""
+"""FISTA whose L is the curvature along its own steps."""
 
 from dataclasses import dataclass, replace
 
@@ -10,7 +10,7 @@ from sureprox.optimizers.base import Optimizer, State, resolve_step_size
 from sureprox.problems import Problem
 from sureprox.problems.smooth import LinearModel
 
-REJECTED = 1.5  # L becomes so many times the curvature that was met,
+REJECTED = 1.5  # after a rejected step L becomes so many times the curvature along it,
 MARGIN = 1.05  # after an accepted step it is no less than so many times that,
 FALL = 0.85  # and no less than this part of itself
 TRIVIAL = 16  # units of roundoff; a relative move of so little tells nothing about the curvature

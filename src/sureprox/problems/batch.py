@@ -15,8 +15,8 @@ class BatchData(ABC):  # noqa: B024  its subclasses have the abstract methods
     """Tensors of a batch kept as attributes: moving them, and picking instances out of them.
 
     `batched` names the attributes whose first dimension is the batch. Without it the batch is never cut, which costs
-    time once some instances are solved, but is always right. So it is with a subclass that adds a tensor to its
-    parent's and does not say `batched` again.
+    time once some instances are solved, but is always right. The same holds for a subclass that adds a tensor and does
+    not define `batched` again.
 
     What a class proves or promises about itself is not inherited (`states`): a subclass may be another function.
     """
@@ -120,5 +120,5 @@ def repeated_rows(value: Tensor, copies: int) -> Tensor:
 
 
 def taken(whole: Tensor, rows: Tensor) -> Tensor:
-    """The `rows` (R,), all different and in order, of `whole` (B, ...); that itself if they are all of them."""
+    """The `rows` (R,), all different and in order, of `whole` (B, ...); `whole` itself if R = B."""
     return whole if rows.shape[0] == whole.shape[0] else whole[rows]  # `len` of a tensor is a slow call

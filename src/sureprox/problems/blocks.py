@@ -27,7 +27,7 @@ class Groups(Penalty):
     batched: ClassVar[tuple[str, ...]] = ("lam",)
 
     def __init__(self, groups: Any, lam: Any, weights: Any = None) -> None:
-        self.listed = penalty_input.is_list_of_groups(groups)  # then they name no more coordinates than they like
+        self.listed = penalty_input.is_list_of_groups(groups)  # lists may leave out the last coordinates
         self.groups = penalty_input.from_lists(groups) if self.listed else penalty_input.labels(groups)
         self.count = int(self.groups.max()) + 1
         self.lam = penalty_input.per_instance("lam", lam)

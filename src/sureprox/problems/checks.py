@@ -99,7 +99,7 @@ def real(name: str, value: Any) -> Tensor:
 
 
 def require_unmasked(name: str, value: Any) -> None:
-    """torch and numpy would read the numbers behind a mask."""
+    """Refuse masked arrays with masked entries: torch and numpy would read the numbers behind the mask."""
     if np.ma.is_masked(value):
         count = int(np.ma.count_masked(value))
         raise InputError(f"{name} has {count} masked entries; fill them, or leave out what they belong to")
@@ -117,9 +117,9 @@ def require_same_kind(name: str, tensor: Tensor, like_name: str, like: Tensor) -
 
 
 def trusted(tensor: Tensor, everywhere: bool = False) -> Tensor:
-    """The same tensor, made by this package: as long as it stays as it is, `require_finite` and the like do not look.
+    """The same tensor, known to be fine: until it is written to, `require_finite` and the like skip it.
 
-    On a GPU only, unless `everywhere`: to look would be to wait for all that the device has still to do.
+    On a GPU only, unless `everywhere`: there a check would wait for all queued work.
     """
     if (everywhere or tensor.device.type == "cuda") and not tensor.is_inference():
         _trusted[tensor] = tensor._version
@@ -224,7 +224,7 @@ def rows(name: str, value: Any, A: Tensor | Operator) -> Tensor:
 
 
 def labels(y: Any, A: Tensor | Operator) -> Tensor:
-    """Labels in {0, 1}; integer and boolean labels are taken as they are meant."""
+    """Labels in {0, 1}, of any type; integers and booleans become floats."""
     tensor = _whole_numbers(y, A)
     wrong = (tensor != 0) & (tensor != 1)
     if bool(wrong.any()):
@@ -234,7 +234,7 @@ def labels(y: Any, A: Tensor | Operator) -> Tensor:
 
 
 def counts(y: Any, A: Tensor | Operator) -> Tensor:
-    """Counts >= 0; integers are taken as they are meant, and so are averages of counts."""
+    """Counts >= 0, of any type; averages of counts need not be whole."""
     tensor = _whole_numbers(y, A)
     if bool((tensor < 0).any()):
         raise InputError(f"y holds {float(tensor.detach().min()):g}; counts must be >= 0")

@@ -1,10 +1,10 @@
-"""What a problem is: the one place that asks. Everybody else reads a `Form` and, for its numbers, `dense`."""
+"""What a problem is. Only this module asks; others read a `Form` and, for its numbers, functions such as `dense`."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from math import log
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -90,7 +90,7 @@ class Form:
 
 
 def loss_of(problem: Problem) -> Loss:
-    """Of f alone, whatever the problem makes of it; only with a dense A, which all that asks for a loss reads."""
+    """The loss f by name; OWN unless its A is dense."""
     f = problem.f
     if not isinstance(f, LinearModel) or not isinstance(f.A, Tensor):
         return Loss.OWN
@@ -102,7 +102,7 @@ def loss_of(problem: Problem) -> Loss:
 
 
 def sparse_loss_of(problem: Problem) -> Loss:
-    """The same with a sparse A."""
+    """The same for a sparse A."""
     f = problem.f
     if not isinstance(f, LinearModel) or type(f.A) is not Sparse or f.A.starts.dtype != torch.int32:
         return Loss.OWN
@@ -112,7 +112,7 @@ def sparse_loss_of(problem: Problem) -> Loss:
 
 
 def has_dense(problem: Problem) -> bool:
-    """Whether no operator takes the place of A."""
+    """Whether A is a tensor, not an operator."""
     return not isinstance(getattr(problem.f, "A", None), Operator)
 
 
@@ -151,9 +151,9 @@ def rows_of(problem: Problem) -> LeastSquares | Pointwise | Softmax:
 
 
 def shape_of(problem: Problem) -> Shape:
-    """Of r alone, whatever name it was made by."""
+    """The kind of r, whichever constructor made it."""
     r = problem.r
-    if isinstance(r, Separable) and is_separable(r):
+    if is_separable(r):
         if r.l2 is not None or r.low is not None or r.high is not None:
             return Shape.SEPARABLE
         if r.l1 is None:
@@ -237,9 +237,9 @@ def repeated(problem: Problem, count: int) -> Problem | None:
 
 def lam_of(problem: Problem) -> Tensor:
     """lam, () or (B,), of a penalty lam |x|_1."""
-    assert isinstance(problem.r, Separable)
-    assert problem.r.l1 is not None
-    return problem.r.l1
+    r: Any = problem.r
+    l1: Tensor = r.l1
+    return l1
 
 
 class Pieces(NamedTuple):

@@ -1,4 +1,4 @@
-"""Whether a penalty of somebody's own is what `Penalty` asks for, tried at a few points before it is relied on."""
+"""Checks at a few points that a user's own penalty is what `Penalty` asks for."""
 
 import torch
 from torch import Tensor
@@ -20,7 +20,7 @@ def require_separable(problem: Problem) -> None:
 
     With u and v in the domain, and p, q the two points that take every other coordinate from u and the rest from v,
     r(u) + r(v) = r(p) + r(q). And r(v) >= r(u) + <s, v - u> for both corners s of the box `subdiff(u)`. The penalties
-    of this package, of exactly their classes, are not tried.
+    of this package are not checked, but subclasses of them are.
     """
     if is_separable(problem.r) or type(problem.r) in BLOCKS:
         return

@@ -32,7 +32,7 @@ class Penalty(BatchData):
         return False
 
     def __init_subclass__(cls, constructor: bool = False, **options: Any) -> None:
-        """A class that does not define `difference` itself has the plain one: its parent's belongs to another r.
+        """A class without a `difference` of its own gets the plain one: its parent's belongs to another r.
 
         `constructor`: the class is another way to make its parent, the same function, and inherits what that proves.
         """

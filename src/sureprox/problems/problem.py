@@ -38,7 +38,7 @@ class Problem:
     def __init__(self, f: Any, r: Any, shift: Tensor | None = None, *, grid: tuple[int, ...] | None = None) -> None:
         """f: a `Smooth` or any object with value, grad, lipschitz; r: a `Penalty` or one with value, prox, subdiff.
 
-        `grid`: what the batch is the flattened form of, for example (responses, values of lam); (B,) by default.
+        `grid`: the shape that was flattened into the batch, for example (responses, values of lam); (B,) by default.
         """
         f, r = adopt_smooth(f), adopt_penalty(r)
         self.f: Smooth = f
@@ -69,7 +69,7 @@ class Problem:
             raise InputError(f"the point has dtype {x.dtype}, the problem {self.dtype}; convert it: x.to({self.dtype})")
         if self.shift is None:
             return x
-        # A point on the border of the domain, moved there and back, is next to it: it is the one on the border.
+        # rounding may move a point of the border off it by x + t - t: it is put back
         return self.r.settled(x + self.shift, ROUNDING * torch.finfo(x.dtype).eps * (x.abs() + self.shift.abs()))
 
     def uncentred(self, y: Vectors) -> Vectors:
@@ -127,7 +127,7 @@ class Problem:
         return self._duals() is not None
 
     def _duals(self) -> tuple[HasSmoothDual, HasPenaltyDual] | None:
-        """f and r if each of their classes says itself what the gap needs."""
+        """f and r, if the very class of each defines what the gap needs."""
         f, r = self.f, self.r
         if not (f.states("fenchel_young") and r.states("fenchel_young") and _have_duals(type(f), type(r))):
             return None
@@ -199,7 +199,7 @@ class Problem:
 
     @property
     def selectable(self) -> bool:
-        """Whether instances can be picked out; own parts that do not say how (`batched`) stay whole."""
+        """Whether `select` works; parts of your own that do not name their `batched` tensors cannot be cut."""
         return self.f.selectable and self.r.selectable
 
     def select(self, index: Tensor) -> "Problem":

@@ -1,4 +1,4 @@
-"""What a problem asks, in the words that other packages use: a loss, a target, l1 and l2, bounds or groups."""
+"""A problem in the terms of other packages: a loss, a target, l1 and l2, bounds or groups."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from torch import Tensor
 from sureprox.problems import Problem
 from sureprox.problems.losses import Huber, LeastSquares, Logistic, Poisson, Quantile, Softmax, SquaredHinge
 from sureprox.problems.operators import Operator, Sparse
-from sureprox.problems.penalties import GroupL2, Separable
+from sureprox.problems.penalties import GroupL2
 from sureprox.problems.separable import is_separable
 
 Numbers = npt.NDArray[np.float64]
@@ -58,7 +58,7 @@ class Question:
 
 
 def question(problem: Problem) -> Question | None:
-    """None where no other package is asked: weights or offsets of rows, weights of coordinates, operators."""
+    """None for what no other package solves: weights or offsets of rows, weights of coordinates, operators."""
     f, r = problem.f, problem.r
     if type(problem) is not Problem or type(f) not in NAMES or getattr(f, "weights", None) is not None:
         return None
@@ -75,7 +75,7 @@ def question(problem: Problem) -> Question | None:
         groups = [(r.groups == g).nonzero()[:, 0].tolist() for g in range(r.count)]
         sizes = {"lam": r.lam.expand(problem.batch)}
         return Question(name, A, target, "none", sizes, groups, r.weights.double().cpu().numpy())
-    if not isinstance(r, Separable) or not is_separable(r):
+    if not is_separable(r):
         return None
     l1, l2 = (_each(size, problem.batch) for size in (r.l1, r.l2))
     if l1 is None or l2 is None:

@@ -22,7 +22,7 @@ class Smooth(BatchData):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(B, n). A subclass that leaves it out must say n in another way; see `ForeignSmooth`."""
+        """(B, n). Every subclass defines it; see `ForeignSmooth` for objects that do not."""
         raise InputError(f"{type(self).__name__} does not say its size; give it a property shape -> (B, n)")
 
     @property
@@ -44,7 +44,7 @@ class Smooth(BatchData):
         return False
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Where a class changes value or grad, its parent's `value_and_grad` is that of another f."""
+        """A class that changes `value` or `grad` gets the plain `value_and_grad`: its parent's belongs to another f."""
         super().__init_subclass__(**options)
         both = defined_at(cls, "value_and_grad")
         if min(defined_at(cls, "value"), defined_at(cls, "grad")) < both:

@@ -68,7 +68,7 @@ class Stacked:
 
     @cached_property
     def r(self) -> Penalty | None:
-        """The penalty for all points together; None where it can only be asked for one after the other."""
+        """The penalty for all points together; None where it takes one point at a time."""
         r = self.problem.r
         if not r.can_stack:
             return None

@@ -1,4 +1,4 @@
-"""Whether parts of somebody's own return what `Smooth` and `Penalty` ask for, tried once before they are relied on."""
+"""Checks, once for each solve, that a user's own parts return the shapes that `Smooth` and `Penalty` ask for."""
 
 from typing import Any
 
@@ -15,8 +15,8 @@ from sureprox.problems.problem import Problem
 def require_shapes(problem: Problem, x: Vectors) -> None:
     """Values are (B,), gradients, proximal points and slopes (B, n).
 
-    Errors that the code of a part raises itself stay what they are. The parts of this package, of exactly their
-    classes, are not tried.
+    Errors that the code of a part raises itself pass through. The parts of this package are not checked, but
+    subclasses of them are.
     """
     y = problem.centred(x)
     one, each = tuple(y.shape[:1]), tuple(y.shape)

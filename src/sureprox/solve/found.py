@@ -1,4 +1,4 @@
-"""Points found beside the iterations, by polish or path, that lie lower than the answer but are not proved to solve."""
+"""Points found by polish or path that are lower than those of the iterations but whose certificates do not pass."""
 
 from dataclasses import dataclass, replace
 
@@ -12,7 +12,7 @@ from sureprox.solve.stopping import Measurement
 
 @dataclass(frozen=True)
 class Found:
-    """For each instance the lowest point that was offered."""
+    """The lowest of these points, for each instance."""
 
     x: Tensor  # (B, n) in float64
     track: Tensor  # (B,) index into TRACKS
@@ -21,9 +21,9 @@ class Found:
     kkt: Tensor
 
     def offer(self, rows: Tensor, points: Tensor, seen: Measurement, wanted: Tensor, track: int) -> None:
-        """Take those of `points` (R, n), of the instances `rows`, that are lower, where `wanted` (R,).
+        """Keep the `wanted` (R,) of `points` (R, n), of the instances `rows`, that are lower than those kept so far.
 
-        `seen` was measured at them. In place, since a run has no memory to spare while points are measured.
+        `seen` was measured at the points. In place: points are measured when a run needs the most memory.
         """
         lower = wanted & torch.isfinite(points).all(1) & (seen.objective < self.objective[rows])
         index = lower.nonzero()[:, 0]
@@ -65,6 +65,6 @@ class Found:
 
 
 def nothing_found(x: Tensor) -> Found:
-    """Of instances with points like x (B, n)."""
+    """Nothing yet, for instances with points like x (B, n)."""
     none = torch.full((3, len(x)), torch.inf, dtype=torch.float64, device=x.device)
     return Found(torch.zeros_like(x, dtype=torch.float64), torch.zeros_like(none[0], dtype=torch.int64), *none)

@@ -1,4 +1,4 @@
-"""Derivatives of solutions with respect to the data, whichever path has led there: the implicit function theorem."""
+"""Derivatives of solutions with respect to the data by the implicit function theorem, however they were found."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -70,7 +70,7 @@ def require_derivatives(problem: Problem) -> None:
 
 @torch.no_grad()
 def solved_without_graph(solve: Callable[..., Solution], options: dict[str, Any]) -> Solution:
-    """What `solve` finds, and keeps nothing of the way there."""
+    """What `solve` finds, without the graph of its iterations."""
     return solve(**options | {"differentiable": False})
 
 

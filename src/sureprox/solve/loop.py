@@ -22,14 +22,14 @@ from sureprox.support.newton import Polish, approached, polished
 
 STALLED = 10  # iterations in a row in which float32 moved by its rounding only
 ROUNDING = 1e-14  # relative error of an objective in float64
-FEW = 1 / 4  # of a batch: so many instances are cut out to be measured
+FEW = 1 / 4  # of a batch: up to so many instances are measured apart from the rest
 
 
 class Run:
-    """Which instances still run, and what is known about each.
+    """The instances of a solve: which still run, and the best point of each with what is known about it.
 
-    `measured`: what is known about x0. `limits`: the iterations all or each (B,) may take; those with none are left
-    alone. `polish`: the instances whose support is nearly known are finished by it.
+    `measured`: what is known about x0. `limits`: the most iterations of all instances, or of each (B,); an instance
+    with limit 0 is not touched. `polish`: finishes the instances whose support is nearly known.
     """
 
     def __init__(
@@ -64,21 +64,21 @@ class Run:
         self.credit = torch.zeros_like(self.weight)
         self.moved = torch.zeros_like(self.weight)
         self.diverged = torch.zeros(batch, dtype=torch.bool, device=device)
-        self.stalled = torch.zeros_like(self.diverged)  # float32 cannot take it any further
+        self.stalled = torch.zeros_like(self.diverged)  # float32 makes no more progress
         self.done = self.best.converged | (self.limits <= 0)
         self.step_norm = torch.zeros(batch, dtype=torch.float64, device=device)
         self.history: dict[str, list[Tensor]] = {name: [] for name in record}
-        self.refined = torch.zeros_like(self.diverged)  # solved by a point that float32 cannot hold
-        self.exact: Tensor | None = None  # (B, n) in float64: these points
-        self.found: Found | None = None  # what was found lower without solving
+        self.refined = torch.zeros_like(self.diverged)  # solved, but not by the point rounded to float32
+        self.exact: Tensor | None = None  # (B, n) in float64: the points of those instances
+        self.found: Found | None = None  # points lower than x whose certificates do not pass
 
     def take(self, rows: Tensor, points: Tensor, rule: StoppingRule, wanted: Tensor, track: Track) -> Measurement:
-        """Those of the instances `rows` that `points` (R, n), in float64, solve are done, where `wanted` (R,).
+        """End the `wanted` (R,) of the instances `rows` (R,) that `points` (R, n), in float64, solve.
 
-        A point is taken if its certificate says so and if it is not above the best one so far, so that what holds for
-        this one holds for it. Where that is lost by rounding to the precision of the problem, it stays in float64. One
-        that is lower than the best one but does not pass is kept in mind, and is the answer if nothing lower follows.
-        What was measured at the points is returned.
+        A point is taken if its certificate passes and F is not above that of the best point so far: then the bounds
+        that hold for that one hold for it. If rounding it to the precision of the problem would lose this, it is kept
+        in float64. A point that is lower but does not pass is remembered, and returned if nothing lower follows.
+        Returns what was measured at the points.
         """
         highest = taken(self.best.objective, rows) * (1 + ROUNDING)
         seen, rounded = rule.measure(points), points.to(self.x.dtype)
@@ -91,7 +91,7 @@ class Run:
         if rounded.dtype != points.dtype:
             coarse = rule.measure(rounded)
             same = coarse.converged & (coarse.objective <= highest)
-            best = seen.put(rows, same, coarse)
+            best = seen.where(same, coarse)
             lost = (solved & ~same).nonzero()[:, 0]
             self._keep(rows[lost], points[lost])
         self.x = put(self.x, rows, solved, rounded)
@@ -120,9 +120,9 @@ class Run:
         if state is None and bool(self.done.all()):
             return
         if state is None:
-            x0 = trusted(self.x.clone())  # whatever an optimizer writes on its point, the answer is none of it
+            x0 = trusted(self.x.clone())  # an optimizer may overwrite its point: it gets a copy
             state = self.optimizer.init(self.problem, x0, generator=generator, step_size=step_size)
-        # no step is known where L is beyond what the precision can hold: such an instance goes no further
+        # where L overflows there is no step size, and the instance ends here
         self.diverged = self.diverged | (unusable_steps(state.step_size) & ~self.done)
         self.done = self.done | self.diverged
         if bool(self.done.all()):
@@ -131,7 +131,7 @@ class Run:
         self.optimizer.rest(problem)
 
     def _iterated(self, state: State, check_every: int, callback: Callable[[Progress], None] | None) -> Problem:
-        """Iterate until all instances are done, which they are not yet; those left at the end, as a problem."""
+        """Iterate until all instances are done; returns the problem of those still in the batch at the end."""
         problem, rule = self.problem, self.rule
         rows = torch.arange(self.problem.batch, device=self.problem.device)  # instance of each row still in the batch
         patience = self.optimizer.patience if problem.device.type == "cuda" else 0
@@ -139,10 +139,10 @@ class Run:
         while True:
             running = ~taken(self.done, rows)
             if can_cut and state.k >= patience and self.optimizer.smallest <= int(running.sum()) <= rows.shape[0] // 2:
-                patience = 2 * state.k if patience else 0  # as long again
+                patience = 2 * state.k if patience else 0  # wait as many iterations again before the next cut
                 rows, state = rows[running], state.select(running)
                 problem, rule = problem.select(running), rule.select(running)
-            safe = isinstance(state, GuaranteedState)  # its point is never lost
+            safe = isinstance(state, GuaranteedState)  # it keeps the best point itself
             start = state.clone() if self.optimizer.reuses_memory and not safe else state
             left = self._allowed() - state.k
             for _ in range(min(check_every, left) - 1):
@@ -173,27 +173,27 @@ class Run:
                 return problem
 
     def _take_last(self, rows: Tensor, state: State, rule: StoppingRule, running: Tensor) -> None:
-        """Where KKT residuals have a say in what is solved, the last point of restarted FISTA may be the answer too.
+        """Where convergence is judged by KKT residuals too, try the last point of restarted FISTA as well.
 
-        A guaranteed method keeps the point with the lowest F, and values of F have half the digits of residuals.
+        A guaranteed method keeps the point with the lowest F, but rounding hides half of the digits of x in F.
         """
         if isinstance(state, GuaranteedState) and state.last is not None:
             self.take(rows, state.last.double(), rule, running, Track.RESTARTED)
 
     def _take_best(self, rows: Tensor, state: AuditedState, rule: StoppingRule, running: Tensor) -> None:
-        """What ends unsolved is the lower of the points measured and of the best one that the audits have seen."""
+        """An instance that ends unsolved returns the lower of its measured points and the best point of the audits."""
         ended = running & taken(self.done & ~self.best.converged, rows)
         for code in torch.unique(state.track[ended]).tolist():
             self.take(rows, state.x.double(), rule, ended & (state.track == code), TRACKS[code])
 
     def _allowed(self) -> int:
-        """Iterations until the first instance that still runs has to stop."""
+        """The iteration at which the first of the running instances reaches its limit."""
         return self.max_iter if self.even else int(torch.where(self.done, self.max_iter, self.limits).min())
 
     def _retrace(
         self, rows: Tensor, problem: Problem, rule: StoppingRule, state: State, last: int, lost: Tensor
     ) -> None:
-        """Walk the instances that were lost between two checks again, each step checked, to find where."""
+        """Repeat the steps since the last check for the rows that are `lost` (R,), with a check after each."""
         rows, problem, rule, state = rows[lost], problem.select(lost), rule.select(lost), state.select(lost)
         before = state.x
         while state.k < last:
@@ -202,17 +202,17 @@ class Run:
             before = state.x
 
     def _update(self, rows: Tensor, problem: Problem, state: State, before: Tensor, seen: Measurement) -> None:
-        """Take over what was measured at the point of `state` for the rows that still run."""
+        """Store what was measured at the point of `state`, for the rows that still run."""
         running = ~taken(self.done, rows)
         finite, alone = _finite(state.x, seen), not isinstance(state, AuditedState)
         good = running & finite
-        if not alone:  # the point shown may be worse than those before, and the best one is never lost
+        if not alone:  # the optimizer runs free: its point may be worse than an earlier one, which is then kept
             good = good & (seen.converged | (seen.objective <= taken(self.best.objective, rows)))
         self.x = put(self.x, rows, good, state.x)
         self.best = self.best.put(rows, good, seen)
         self.iterations = put(self.iterations, rows, running, torch.full_like(rows, state.k))
         norms = torch.linalg.vector_norm((state.x - before).detach().double(), dim=1)
-        self.step_norm = put(torch.zeros_like(self.step_norm), rows, good, norms)  # who stopped stands still
+        self.step_norm = put(torch.zeros_like(self.step_norm), rows, good, norms)  # 0 where it has stopped
         self.diverged = put(self.diverged, rows, running & ~finite & alone, torch.ones_like(finite))
         if isinstance(state, GuaranteedState):
             self.track = put(self.track, rows, good, state.track)
@@ -231,9 +231,9 @@ class Run:
     def _polish(
         self, polish: Polish, problem: Problem, rule: StoppingRule, rows: Tensor, k: int, running: Tensor
     ) -> None:
-        """Try to end those of the `running` rows of `problem`, the instances `rows`, that are worth it.
+        """Try to finish `running` rows by their support: those for which the try is due.
 
-        What fails is tried once more, from where it came out and with what its certificate has found there.
+        A try that fails is repeated once, from its own result and the gradient there.
         """
         wanted = running & ~taken(self.best.converged | self.diverged, rows)
         index, cost = polish.due(problem, rows, taken(self.x, rows), k, wanted, taken(self.stalled, rows))
@@ -243,13 +243,13 @@ class Run:
         polish.charge(tried, cost)
         given = problem if polish.is_lasso else rule.problem
         x = taken(self.x, tried)
-        if not polish.is_lasso and self.found is not None:  # Newton's method goes on where it got to
+        if not polish.is_lasso and self.found is not None:  # continue from Newton's last point
             x = self.found.lower_than(x, taken(self.best.objective, tried), tried)
         points = polished(given, x, taken(self.best.grad, tried), index, self.operations)
         g = self._take_polished(rows, rule, index, points)
         if bool((self.best.converged | self.diverged).all()):
             return
-        moved = (points != x).any(1)  # if not, it could not be computed, nor can it now
+        moved = (points != x).any(1)  # a point that did not move could not be computed; a second try would not help
         failed = (moved & ~self.best.converged[tried]).nonzero()[:, 0]
         if len(failed):
             polish.charge(tried[failed], cost[failed])
@@ -267,9 +267,9 @@ class Run:
             self._take_polished(rows, rule, index, approached(rule.problem.select(index), x))
 
     def _take_polished(self, rows: Tensor, rule: StoppingRule, index: Tensor, points: Tensor) -> Tensor:
-        """Take `points` for the rows `index` of the batch: measured with all of it, unless they are few.
+        """`take` the `points` of the rows `index`; with many of them the whole batch is measured, which needs no copy.
 
-        The gradients at the points are returned.
+        Returns the gradients at the points.
         """
         wanted = torch.zeros_like(taken(self.done, rows)).index_fill(0, index, True)
         if len(index) <= FEW * len(rows):
@@ -288,7 +288,7 @@ class Run:
         return Progress(k, self.max_iter, len(gaps), float(gaps.max()) if len(gaps) else 0.0)
 
     def in_float64(self, optimizer: Optimizer[Any], operations: Operations) -> "Run":
-        """The run that goes on with `optimizer`, in float64 and from the points reached, with the stalled instances."""
+        """A run of the stalled instances in float64, from the points they have reached."""
         index = self.stalled.nonzero()[:, 0]
         rule, x, step, found = self.rule, self.x.double(), self.step_size, self.found
         left, track = torch.where(self.stalled, self.limits - self.iterations, 0), self.track

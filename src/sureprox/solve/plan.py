@@ -49,14 +49,14 @@ class Plan:
 
     engine: Engine
     form: Form
-    optimizer: Optimizer[Any]  # as it was given
+    optimizer: Optimizer[Any]  # without its guarantee
     certify: bool | str  # True, "audit", "cheap" or False
     operations: Operations = PLAIN
     replayed: bool = False  # on a GPU: steps are recorded
 
     @contextmanager
     def stepping(self) -> Iterator[Optimizer[Any]]:
-        """What takes the steps of one run, and of no other one at the same time."""
+        """Lends the optimizer of this plan to one run; a recorded or compiled one serves one run at a time."""
         if self.engine is not Engine.COMPILED and not self.replayed:
             yield self.once()
             return
@@ -68,14 +68,14 @@ class Plan:
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """What decides everything else: the optimizer is known by itself, and its weights by how often they changed."""
+        """Plans with equal keys are equal. The optimizer counts as an object, its weights by address and version."""
         weights = self.optimizer.parameters() if isinstance(self.optimizer, LearnedOptimizer) else ()
         changes = tuple((weight.data_ptr(), weight._version) for weight in weights)
         return self.engine, self.form, self.certify, Identity(self.optimizer), changes
 
     @property
     def guarantee(self) -> str:
-        """The name of what stands beside the optimizer."""
+        """Its name: tracks, audit, cheap or none."""
         return self.certify if isinstance(self.certify, str) else "tracks" if self.certify else "none"
 
     def guaranteed(self) -> Optimizer[Any]:
@@ -92,17 +92,17 @@ class Plan:
         return Accelerated(planned, compiled, reads)
 
     def once(self) -> Planned[Any]:
-        """What takes steps whose states stay as they are."""
+        """The optimizer whose steps make new states and overwrite none."""
         return Planned(self.guaranteed(), self.operations)
 
 
 def step_size(problem: Problem, engine: str = "auto") -> Scalars:
-    """1/L, by an engine."""
+    """1/L, estimated as `engine` does."""
     return estimated_step(problem, plan(problem, FISTA(), engine=engine).operations)
 
 
 class Identity:
-    """An object as a key: itself, whatever it says about being equal, and alive as long as the key is."""
+    """An object as a key: equal to itself alone, whatever its own `__eq__` says. It lives as long as the key."""
 
     def __init__(self, value: object) -> None:
         self.value = value
@@ -115,7 +115,7 @@ class Identity:
 
 
 class _Idle:
-    """A few objects for whoever comes next; each is taken by one at a time."""
+    """A few objects kept for the next solve; who takes one has it alone until it is put back."""
 
     def __init__(self, most: int) -> None:
         self.most = most
@@ -139,7 +139,7 @@ class _Idle:
 
 
 class _Plans:
-    """The last plans, by what they were made from."""
+    """The plans made last, by their keys."""
 
     def __init__(self, most: int) -> None:
         self.most = most
@@ -169,9 +169,9 @@ def plan(
     differentiable: bool = False,
     wait: bool = False,
 ) -> Plan:
-    """`engine`: see `Engine`. With `differentiable`, gradients flow, which only plain operations let them.
+    """The plan for this problem. `engine`: see `Engine`; `differentiable`: gradients must flow, so it is plain.
 
-    `wait`: "auto" too builds the kernels first.
+    `wait`: build missing kernels first for "auto" too.
     """
     chosen = chosen_engine(engine)
     check_certify(certify)
@@ -227,12 +227,12 @@ def _on_cpu(simple: Plan, chosen: Engine, wait: bool) -> Plan:
 
 
 def at_once(form: Form, engine: str) -> Operations:
-    """What solves problems of this form without an optimizer; nothing where that does not pay, or has no kernels."""
+    """The operations that solve problems of this form without an optimizer; `PLAIN` where there are none yet."""
     chosen = chosen_engine(engine)
     found = on_cpu.at_once(form) if chosen in (Engine.AUTO, Engine.KERNELS) else PLAIN
     if found is PLAIN or library(build=chosen is Engine.KERNELS) is not None:
         return found
-    if chosen is Engine.AUTO:  # who waits has waited
+    if chosen is Engine.AUTO:  # "kernels" has waited for the build above
         build_later()
     return PLAIN
 
@@ -256,7 +256,7 @@ def _on_gpu(simple: Plan, chosen: Engine, wait: bool) -> Plan:
 
 
 def can_be_recorded(given: Plan) -> bool:
-    """Whether all steps are the same operations: of classes that say so themselves, on parts of this package."""
+    """Whether all steps are the same operations: its class says so, and f and r are of this package."""
     own = given.form.loss not in PLAINLY_DENSE or given.form.penalty in (Shape.OWN, Shape.GROUPS, Shape.BALLS)
     says_so = vars(type(given.optimizer)).get("same_every_step", False)
     return bool(says_so) and not own and given.certify not in ONE_AT_A_TIME

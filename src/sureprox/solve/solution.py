@@ -1,4 +1,4 @@
-"""What a solve returns, and what its callback sees."""
+"""What a solve returns, and what its callback is given."""
 
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -30,7 +30,7 @@ class Status(StrEnum):
 
 @dataclass(frozen=True)
 class Progress:
-    """What the progress callback sees."""
+    """What the callback is given at each check."""
 
     k: int
     max_iter: int
@@ -50,15 +50,15 @@ class Solution:
     proved too small; and whether the instance was finished in float64, by iterations or by a polished point, because
     float32 could not reach the tolerance: x is then float64.
 
-    What is not converged is the lowest point seen, whoever found it; its gap is the smallest that was proved for it.
+    For an instance that has not converged x is the lowest point seen by any method, and gap the smallest bound proved.
 
     `derivative_error` (B,), after `solve(differentiable="implicit")`: an estimate, from the gap, of the relative error
     of the derivatives of x; infinite where it is not certified at which kinks and bounds the solution is.
 
     `rigorous`: `gap` is the bound of `solve(rigorous=True)`, with its own rounding.
 
-    `engine`: what took the steps, or found the points without any, "plain", "kernels" or "compiled". `guarantee`: what
-    stood beside the optimizer, "tracks", "audit", "cheap" or "none".
+    `engine`: what computed the steps, or the points without steps: "plain", "kernels" or "compiled". `guarantee`: the
+    one the optimizer ran with, "tracks", "audit", "cheap" or "none".
 
     `grid`: (B,), or (R, K) for R responses and K values of lam; `unflatten` gives what is (B, ...) these axes.
 
@@ -175,7 +175,7 @@ class Solution:
 
 
 def _continued(values: Tensor, more: Tensor, index: Tensor, iterations: Tensor, name: str) -> Tensor:
-    """Column i of `values` goes on with its column of `more` from row iterations[i] on; who stopped stands still."""
+    """Column i of `values` goes on with its column of `more` from row iterations[i] on, then with its last value."""
     length = max(len(values), *(int(iterations[i]) + len(more) for i in index))
     last = torch.zeros_like(values[-1:]) if name == "step_norm" else values[-1:]
     joined = torch.cat([values, last.expand(length - len(values), -1)])

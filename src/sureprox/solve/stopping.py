@@ -33,6 +33,10 @@ class Measurement(NamedTuple):
         """As `put`, for everything that is known."""
         return Measurement(*[put(mine, rows, mask, theirs) for mine, theirs in zip(self, other, strict=True)])
 
+    def where(self, mask: Tensor, other: "Measurement") -> "Measurement":
+        """That of `other` where `mask` (B,) holds."""
+        return self.put(mask, mask, other)
+
 
 def put(whole: Tensor, rows: Tensor, mask: Tensor, values: Tensor) -> Tensor:
     """`whole`, (B,) or (B, n), with `values`, (R,) or (R, n), in those of its `rows` that `mask` (R,) chooses.
@@ -55,7 +59,7 @@ class ByGap(NamedTuple):
 def judged_by_gap(problem: Problem) -> ByGap:
     """Where a gap is known, and the penalty leaves no coordinate free: such a one allows no dual point but zero.
 
-    It waits for the device, so that it is best called before that has much to do.
+    It waits for a GPU: call it before much work is queued there.
     """
     if not problem.has_duality_gap:
         each = torch.zeros(problem.batch, dtype=torch.bool, device=problem.device)
@@ -155,7 +159,7 @@ class StoppingRule:
     def problem(self) -> Problem:
         """In float64, on the graph of the given one if gradients were enabled when the rule was made.
 
-        The first to ask for it is often a measurement, which records nothing itself.
+        It is often first needed by a measurement, in which gradients are disabled.
         """
         if self.given.dtype == torch.float64:
             return self.given
@@ -169,12 +173,12 @@ class StoppingRule:
         return found
 
     def measure(self, x: Tensor) -> Measurement:
-        with torch.set_grad_enabled(False):  # in Python, half as long a way as no_grad
+        with torch.set_grad_enabled(False):  # fewer calls in Python than no_grad
             x = x.detach().double()
             return self.judged(x, self._certificate(x))
 
     def judged(self, x: Tensor, seen: Certificate) -> Measurement:
-        """`measure` of x in float64, where its certificate is known."""
+        """`measure` of x in float64, where its certificate is known; for callers that keep no gradients."""
         gap, converged = seen.gap, self._small_gap(seen, seen.gap)
         if not self.all_by_gap:
             if self.free_gap:

@@ -16,6 +16,7 @@ VECTORS = ("x", "x_before", "g_before", "G_before", "side_before")
 SCALARS = ("G_first", "t", "momentum")
 INSTANCE = ("instance_h", "instance_c")
 COORDINATE = ("coordinate_h", "coordinate_c")
+NO_COORDINATES = dict.fromkeys(name + end for name in COORDINATE for end in ("", "_new"))
 SURE = ("sure/sure.h", "Sure")
 
 
@@ -39,7 +40,7 @@ def sure_move(optimizer: Sure, problem: Problem, state: SureState, seen: Seen | 
         SURE,
         x.dtype,
         {
-            **dict.fromkeys((*COORDINATE, *(f"{name}_new" for name in COORDINATE))),
+            **NO_COORDINATES,
             **parts,
             **old,
             **{f"{name}_new": value for name, value in new.items()},

@@ -11,6 +11,7 @@ from torch import Tensor
 from sureprox.base.errors import InputError
 from sureprox.base.types import Scalars
 from sureprox.problems import Problem, checks, losses, penalties
+from sureprox.problems.forms import Shape, groups_of, shape_of
 from sureprox.problems.operators import Operator
 from sureprox.problems.smooth import LinearModel
 from sureprox.sources.problem_files.asked import TARGETS, Asked, Kind, LossName, values, whole_numbers
@@ -252,8 +253,8 @@ def _largest(problem: Problem, at: Tensor | None) -> Scalars:
     x = torch.zeros(problem.batch, problem.n, dtype=problem.dtype) if at is None else at
     if not bool(torch.isfinite(problem.r.value(x)).all()):
         raise InputError("zero lies outside of the bounds, so that no lam makes it the solution; give lam")
-    r = problem.r
-    if isinstance(r, penalties.SparseGroup):
+    if shape_of(problem) is Shape.GROUPS:
+        r = groups_of(problem)
         missed = r.norms(r.distance(x, problem.grad(x)))
         return torch.where(r.weights > 0, missed / r.weights.clamp(min=torch.finfo(missed.dtype).tiny), 0.0).amax(1)
     return problem.kkt_residual(x)

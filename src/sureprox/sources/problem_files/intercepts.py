@@ -6,6 +6,7 @@ from torch import Tensor
 from sureprox.base.errors import InputError
 from sureprox.base.types import Scalars, Vectors
 from sureprox.problems import penalties
+from sureprox.problems.separable import is_separable
 from sureprox.problems.smooth import LinearModel
 
 LARGEST = 2.0**10  # an intercept beyond it has run away: labels of one class
@@ -14,7 +15,7 @@ HALVINGS = 60
 
 def freed(r: penalties.Penalty, n: int) -> penalties.Separable:
     """r on the first n - 1 coordinates, nothing on the last."""
-    if not isinstance(r, penalties.Separable):
+    if not is_separable(r):
         raise InputError("an intercept goes with groups for least squares alone; leave out --intercept, or the groups")
     last = torch.arange(n) == n - 1
 
