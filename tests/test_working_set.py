@@ -321,6 +321,20 @@ def test_a_chain_is_as_good_as_solves_of_their_own(way):
     torch.testing.assert_close(spread.objective(x), spread.objective(alone), rtol=1e-8, atol=0)
 
 
+@pytest.mark.parametrize("name", [name for name in PENALTIES if name != "none"])
+def test_coordinates_come_and_go_along_a_chain(name):
+    """The factor of the support is kept from link to link: penalties fall, rise and jump; the second A has every column
+    twice. The third chain alone has the same bits."""
+    given = made(40, 60, name)
+    scales = torch.cat([torch.logspace(1, -2, 25), torch.logspace(-2, 1, 10), torch.tensor([0.01, 2.0, 0.1])]).double()
+    chain = along(given, scales.expand(3, -1))
+    x = cpu.solved(chain, 1e-9, 1e-9, None, len(scales))
+    alone = cpu.solved(chain, 1e-9, 1e-9)
+    torch.testing.assert_close(chain.objective(x), chain.objective(alone), rtol=1e-7, atol=1e-9)
+    third = cpu.solved(along(given.select(torch.tensor([2])), scales[None]), 1e-9, 1e-9, None, len(scales))
+    assert torch.equal(third, x[-len(scales) :])
+
+
 @pytest.mark.parametrize("way", [cpu.solved, working_set.solved])
 def test_from_a_start(way):
     given = made(25, 40, "box")

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from sureprox.base.errors import InputError
 from sureprox.problems import LeastSquares, Problem, WeightedLeastSquares, Zero
@@ -85,8 +86,8 @@ class FoldErrors:
             return None
         own = [self._rows(A, train) for train in self.folds.train]
         if R == 1:
-            joined = torch.nn.utils.rnn.pad_sequence([torch.cat(rows, 1) for rows in own], batch_first=True)
-            own = [(joined[:, :, :-1].contiguous(), joined[:, :, -1:])]
+            rows, targets = (pad_sequence(list(each), batch_first=True) for each in zip(*own, strict=True))
+            own = [(rows, targets)]
         size, errors = self.folds.train.sum(1), alphas.new_empty(R, len(self.folds), K)
         for fold, (rows, targets) in enumerate(own):
             folds = slice(None) if R == 1 else slice(fold, fold + 1)
@@ -111,12 +112,14 @@ class FoldErrors:
 
     def _rows(self, A: Tensor, train: Tensor) -> tuple[Tensor, Tensor]:
         """A and b (m, R) of a fold by its `train` (m,)."""
-        inside = train > 0
-        rows = torch.cat([A, self.targets], 1)[inside]
-        weights = train[inside]
-        rows = linear.weighted_rows(rows - linear.average(rows, weights) if self.centre else rows, weights)
-        n = A.shape[1]  # kernels want matrices that lie row by row
-        return linear.compressed(rows[:, :n].contiguous(), rows[:, n:])
+        inside = train.nonzero()[:, 0]
+        weights, rows = train[inside], [A[inside], self.targets[inside]]
+        for each in rows:  # kernels want matrices that lie row by row
+            if self.centre:
+                each -= linear.average(each, weights)
+            if bool((weights != 1).any()):
+                each *= weights.sqrt().unsqueeze(1)
+        return linear.compressed(rows[0], rows[1])
 
     def _together(self, alphas: Tensor) -> Tensor:
         """By the optimizer, in batches that share one matrix."""
@@ -156,11 +159,25 @@ class FoldErrors:
     def _errors(self, x: Tensor, targets: Tensor, folds: slice) -> Tensor:
         """(r F, k) from the solutions x (r F k, n) for these folds."""
         train, test = (rows[folds] / rows[folds].sum(1, keepdim=True) for rows in (self.folds.train, self.folds.test))
-        F, r = len(train), targets.shape[1]
-        residual = targets.mT.reshape(r, 1, 1, -1) - self.made.map.forward(x).reshape(r, F, -1, len(targets))
-        if self.centre:
-            residual = residual - (train.unsqueeze(1) * residual).sum(3, keepdim=True)
-        return (test.unsqueeze(1) * residual.square()).sum(3).flatten(0, 1)
+        each = x.reshape(targets.shape[1], len(train), -1, x.shape[1])
+        made = [self._error(each[:, f], targets, train[f], test[f]) for f in range(len(train))]
+        return torch.stack(made, 1).flatten(0, 1)
+
+    def _error(self, x: Tensor, targets: Tensor, train: Tensor, test: Tensor) -> Tensor:
+        """(r, k) from x (r, k, n) for one fold; of a dense A only the rows in `test` are read."""
+        A = self.made.A
+        if isinstance(A, Tensor):
+            rows = test.nonzero()[:, 0]
+            seen, wanted = A[rows], targets[rows]
+            if self.centre:
+                seen, wanted = seen - train @ A, wanted - train @ targets
+            residual, test = wanted.mT.unsqueeze(1) - x @ seen.mT, test[rows]
+        else:
+            fitted = self.made.map.forward(x.flatten(0, 1)).unflatten(0, x.shape[:2])
+            residual = targets.mT.unsqueeze(1) - fitted
+            if self.centre:
+                residual = residual - (train * residual).sum(2, keepdim=True)
+        return (test * residual.square()).sum(2)
 
 
 def room_for(problem: Problem) -> int:

@@ -21,27 +21,37 @@ INLINE void dots(const double* first, int64_t first_stride, const double* second
         for (int b = 0; b < TILE; b++) sums[a][b] = total<double>(part[a][b]);
 }
 
-// L L' = H by tiles, and its systems. A row that depends on those before it, in relative precision `DEPENDS`, gets an
-// infinite diagonal: its coordinate does not move.
+// L L' = H by tiles, and its systems, row by row as coordinates come and go. A row that depends on those before it, in
+// relative precision `DEPENDS`, gets an infinite diagonal: its coordinate does not move.
 struct Cholesky {
     static constexpr double DEPENDS = 1e-11, NEVER = 1e200;
     int64_t count = 0, stride = 0;
     std::vector<int64_t> dependent;  // such rows
-    std::vector<double> L, y;
+    std::vector<double> L, y;        // (stride + TILE, stride), with zeros beyond each diagonal; zero
+    std::vector<double> rest, cosine, sine;
 
-    // (count rounded up to tiles, stride), zero: to be filled with the lower half of H
-    void begin(int64_t size) {
-        count = size, stride = rounded_up(size, LANES<double>);
-        L.assign(rounded_up(size, TILE) * stride, 0);
-        y.assign(stride, 0);
-        dependent.clear();
+    // Only the rows before `first` stay; there is room for `size`.
+    void keep(int64_t first, int64_t size) {
+        if (size > stride) {
+            const int64_t wider = rounded_up(std::max(size, 2 * stride), LANES<double>);
+            std::vector<double> next((wider + TILE) * wider, 0);
+            for (int64_t i = 0; i < first; i++) std::copy_n(&L[i * stride], i + 1, &next[i * wider]);
+            L.swap(next), stride = wider;
+            y.assign(stride, 0);
+        }
+        count = first;
+        while (!dependent.empty() && dependent.back() >= first) dependent.pop_back();
     }
 
-    // `H(i, j)`: the entries for j <= i
-    template <class Entry> void factorize(const Entry& H) {
+    // Rows up to `size` follow. `H(i, j)`: the entries for j <= i.
+    template <class Entry> void extend(int64_t size, const Entry& H) {
+        const int64_t first = count;
+        keep(first, size);
+        std::fill(&L[first * stride], &L[size * stride], 0.0);
+        count = size;
         for (int64_t J = 0; J < count; J += TILE) {
             const int64_t length = rounded_up(J, LANES<double>);
-            for (int64_t I = J; I < count; I += TILE) {
+            for (int64_t I = std::max(J, first); I < count; I += TILE) {
                 double sums[TILE][TILE];
                 dots(&L[I * stride], stride, &L[J * stride], stride, length, sums);
                 for (int a = 0; a < TILE && I + a < count; a++)
@@ -58,6 +68,39 @@ struct Cholesky {
                     }
             }
         }
+    }
+
+    // Row and column `which` of H go; no later row is dependent. What they held of the later rows is l: their factor
+    // becomes that of L L' + l l', by rotations.
+    void remove(int64_t which) {
+        const int64_t left = --count - which;
+        rest.resize(left + TILE), cosine.resize(left), sine.resize(left);
+        for (int64_t i = 0; i < left; i++) rest[i] = L[(which + 1 + i) * stride + which];
+        for (int64_t I = 0; I < left; I += TILE) {
+            const int height = int(std::min<int64_t>(TILE, left - I));
+            double* row[TILE];
+            double v[TILE];
+            for (int a = 0; a < TILE; a++) {
+                const int64_t i = which + std::min(I + a, left - 1);
+                row[a] = &L[i * stride], v[a] = rest[i - which];
+                if (a < height) std::copy_n(row[a] + stride, which, row[a]);
+                row[a] += which;
+            }
+            for (int64_t j = 0; j < I; j++)
+                for (int a = 0; a < TILE; a++) turn(row[a], j, v[a]);
+            for (int a = 0; a < height; a++) {
+                for (int64_t j = I; j < I + a; j++) turn(row[a], j, v[a]);
+                const int64_t i = I + a;
+                const double old = row[a][stride + i + 1], length = std::hypot(old, v[a]);
+                cosine[i] = old / length, sine[i] = v[a] / length;
+                row[a][i] = length;
+            }
+        }
+    }
+    INLINE void turn(double* row, int64_t j, double& v) {
+        const double old = row[stride + j + 1];
+        row[j] = cosine[j] * old + sine[j] * v;
+        v = cosine[j] * v - sine[j] * old;
     }
 
     // d with H d = 0 but for rounding, d = 1 at this dependent row, and 0 at all others

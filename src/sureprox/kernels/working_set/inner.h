@@ -8,8 +8,7 @@
 constexpr int64_t EPOCHS = 400;  // of one call, at most
 constexpr double FLAT = 1e-9;    // relative: less of a slope is rounding
 constexpr int64_t WORTH = 5;     // multiply-adds of a Newton step that take as long as one of coordinate descent
-constexpr int64_t CHEAP = 96;    // coordinates: up to here a Newton step is always followed up,
-constexpr int64_t HARD = 30;     // and for all after so many epochs
+constexpr double TURN = 60;      // six times as many as take as long as a rotation of a row
 
 struct Inner {
     enum Outcome { REACHED, MOVED, STUCK };
@@ -19,17 +18,34 @@ struct Inner {
     std::vector<double> x, q;  // (room): the point, and the gradient there
     double square = 0;         // |A x - b|^2, or what takes its place in a model: <u, u / D>, u = phi'
     int64_t work = 0;          // multiply-adds so far
-    std::vector<int64_t> moving;
-    std::vector<double> right, d, image;
-    Cholesky factor;
+    std::vector<int64_t> moving, gone;  // the rows of the factor; the places of those that leave it
+    std::vector<char> held;
+    std::vector<double> right, d, image, there, by, other, ridge;
+    Cholesky factor;  // of G + diag(l2) for those that move
 
     int64_t count() const { return W->count; }
     const double* row(int64_t c) const { return &W->G[c * W->room]; }
 
-    // q += by G_c
+    // to += by G_c
     void follow(std::vector<double>& to, int64_t c, double by) const {
         const double* G = row(c);
         for (int64_t k = 0; k < count(); k += LANES<double>) store(&to[k], load(&to[k]) + by * load(G + k));
+    }
+
+    // to = sum_i d_i G_c, c = moving[i]: some rows at a time, added up one after the other
+    void combine(const std::vector<double>& d, std::vector<double>& to) const {
+        to.assign(x.size(), 0);
+        const int64_t size = int64_t(moving.size()), whole = size / TILE * TILE;
+        for (int64_t i = 0; i < whole; i += TILE) {
+            const double *G[TILE], *by = &d[i];
+            for (int a = 0; a < TILE; a++) G[a] = row(moving[i + a]);
+            for (int64_t k = 0; k < count(); k += LANES<double>) {
+                Vec<double> sum = load(&to[k]);
+                for (int a = 0; a < TILE; a++) sum += by[a] * load(G[a] + k);
+                store(&to[k], sum);
+            }
+        }
+        for (int64_t i = whole; i < size; i++) follow(to, moving[i], d[i]);
     }
 
     // x_c takes its best value; whether it has changed its side of the kink or left or reached a bound
@@ -61,24 +77,52 @@ struct Inner {
     double lowest(int64_t c) const { return r.l1[c] > 0 && x[c] > 0 ? std::max(r.low[c], 0.0) : r.low[c]; }
     double highest(int64_t c) const { return r.l1[c] > 0 && x[c] < 0 ? std::min(r.high[c], 0.0) : r.high[c]; }
 
+    // Their number and factor: it changes by the coordinates that come, and by those that go or whose l2 is another one.
+    int64_t face() {
+        held.assign(count(), 0);
+        for (int64_t c = 0; c < count(); c++) held[c] = std::abs(side(c, x[c])) < 2;
+        const int64_t before = int64_t(moving.size());
+        double turns = 0;
+        gone.clear();
+        for (int64_t i = 0; i < before; i++)
+            if (!held[moving[i]] || ridge[i] != r.l2[moving[i]]) gone.push_back(i), turns += double(before - i) * (before - i);
+        if (!gone.empty()) {
+            const double first = double(gone[0]), anew = double(before) * before * before - first * first * first;
+            const bool whole = TURN * turns > anew || (!factor.dependent.empty() && factor.dependent.back() >= gone[0]);
+            work += int64_t(std::min(turns, anew / 6));
+            if (whole) {
+                factor.keep(gone[0], gone[0]);
+                moving.resize(gone[0]), ridge.resize(gone[0]);
+            } else
+                for (size_t i = gone.size(); i-- > 0;) {
+                    factor.remove(gone[i]);
+                    moving.erase(moving.begin() + gone[i]), ridge.erase(ridge.begin() + gone[i]);
+                }
+        }
+        const int64_t kept = int64_t(moving.size());
+        for (int64_t c : moving) held[c] = 0;
+        for (int64_t c = 0; c < count(); c++)
+            if (held[c]) moving.push_back(c), ridge.push_back(r.l2[c]);
+        const int64_t size = int64_t(moving.size());
+        if (kept == size) return size;
+        factor.extend(size, [&](int64_t i, int64_t j) { return row(moving[i])[moving[j]] + (i == j ? ridge[i] : 0); });
+        work += (size * size * size - kept * kept * kept) / 6;
+        return size;
+    }
+    // Nothing is known of G any more.
+    void forget() { moving.clear(), ridge.clear(), factor.keep(0, 0); }
+
     // To the solution with these slopes, or as far towards it as they last, or to its projection, whichever is lower;
     // whether it was reached.
     Outcome newton() {
-        moving.clear(), right.clear();
-        for (int64_t c = 0; c < count(); c++) {
-            const int where = side(c, x[c]);
-            if (where == 3 || where == 2 || where == -2) continue;
-            moving.push_back(c);
-            right.push_back(-(q[c] + r.l2[c] * x[c] + where * r.l1[c]));
-        }
-        const int64_t size = int64_t(moving.size());
+        const int64_t size = face();
         if (!size) return REACHED;
-        factor.begin(size);
-        factor.factorize([&](int64_t i, int64_t j) {
-            return row(moving[i])[moving[j]] + (i == j ? r.l2[moving[i]] : 0);
-        });
-        d.assign(size, 0);
-        work += size * size * size / 6 + 2 * size * size + size * count();
+        right.resize(size), d.assign(size, 0);
+        for (int64_t i = 0; i < size; i++) {
+            const int64_t c = moving[i];
+            right[i] = -(q[c] + r.l2[c] * x[c] + side(c, x[c]) * r.l1[c]);
+        }
+        work += 2 * size * size + size * count();
         for (int64_t which : factor.dependent)
             if (slide(which)) return MOVED;
         factor.solve(right.data(), d.data());
@@ -95,25 +139,28 @@ struct Inner {
         }
         const double partly = until * (slope + until * bend / 2);
         // the projection of the whole step
-        std::vector<double> there(size), other(x.size(), 0);
+        there.resize(size), by.resize(size);
         double whole = 0;
         for (int64_t i = 0; i < size; i++) {
             const int64_t c = moving[i];
             there[i] = std::min(std::max(x[c] + d[i], lowest(c)), highest(c));
-            follow(other, c, there[i] - x[c]);
+            by[i] = there[i] - x[c];
         }
+        combine(by, other);
         work += size * count();
         for (int64_t i = 0; i < size; i++) {
             const int64_t c = moving[i];
-            const double by = there[i] - x[c];
-            whole += by * (other[c] / 2 + r.l2[c] * by / 2 - right[i]);
+            whole += by[i] * (other[c] / 2 + r.l2[c] * by[i] / 2 - right[i]);
         }
         if (!(whole < partly)) {
             shift(until, first);
             return MOVED;
         }
-        for (int64_t i = 0; i < size; i++) square += (there[i] - x[moving[i]]) * (2 * q[moving[i]] + other[moving[i]]);
-        for (int64_t i = 0; i < size; i++) x[moving[i]] = there[i];
+        for (int64_t i = 0; i < size; i++) {
+            const int64_t c = moving[i];
+            square += by[i] * (2 * q[c] + other[c]);
+            x[c] = there[i];
+        }
         for (int64_t c = 0; c < count(); c++) q[c] += other[c];
         return MOVED;
     }
@@ -139,14 +186,13 @@ struct Inner {
     // image = G d, and the coordinate that reaches its end first, before `until` times d; NOBODY, or LOST if d is
     int64_t first_end(double& until) {
         int64_t first = NOBODY;
-        image.assign(x.size(), 0);
         for (int64_t i = 0; i < int64_t(moving.size()); i++) {
             const int64_t c = moving[i];
             if (!std::isfinite(d[i])) return LOST;
-            follow(image, c, d[i]);
             const double end = d[i] < 0 ? lowest(c) : highest(c), share = d[i] != 0 ? (end - x[c]) / d[i] : until;
             if (share < until) until = share, first = i;
         }
+        combine(d, image);
         return first;
     }
 
@@ -161,10 +207,12 @@ struct Inner {
         for (int64_t c = 0; c < count(); c++) q[c] += t * image[c];
     }
 
-    // Until the gap is below `target`; whether no coordinate would move any further but by rounding.
-    bool solve(double target, double tiny, int64_t most) {
+    // Until the gap is below `target`; whether no coordinate would move any further but by rounding. What `follows` the
+    // solution for another penalty begins with a Newton step: between two penalties at which the support changes it is all.
+    bool solve(double target, double tiny, int64_t most, bool follows) {
         bool reached = false;  // the last step was Newton's, to its end
         int64_t since = work;
+        if (follows && W->count && newton() != STUCK && gap(tiny) <= target) return false;
         for (int64_t epoch = 0; epoch < EPOCHS && work < most; epoch++) {
             bool turned = false;
             for (int64_t c = 0; c < count(); c++) turned |= descend(c);
@@ -173,11 +221,10 @@ struct Inner {
             int64_t size = 0;
             for (int64_t c = 0; c < count(); c++) size += x[c] != 0;
             reached = false;
-            const int64_t cost = size * size * size / 6 + size * size;
+            const int64_t cost = size * (size + count());
             if (WORTH * (work - since) < cost * (turned ? 2 : 1)) continue;
             Outcome outcome = newton();
-            const bool hard = size <= CHEAP || epoch > HARD;
-            for (int64_t step = 0; hard && step < size && outcome == MOVED && work < most; step++) {
+            for (int64_t step = 0; step < size && outcome == MOVED && work < most; step++) {
                 if (gap(tiny) <= target) return false;
                 outcome = newton();
             }

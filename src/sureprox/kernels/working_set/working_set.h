@@ -25,6 +25,7 @@ constexpr int64_t LEAST = 16, MANY = 512;
 constexpr double SHARE = 1.5, SPARE = 0.9, LOOSE = 0.3, SMALL = 1e-12;  // as in support/working_set.py: a test compares them
 constexpr double FLATTEST = 1e-6, LEVEL = 4e-15;
 constexpr int64_t LENGTHS = 30;
+constexpr double CLOSE = 1e-6;                // the tolerance of a chain at most: near the path the next step is a short one
 constexpr double SHARP = 0.3;                 // of the tolerance: the gap to which a working set is solved,
 constexpr double ROUGH = 1e-3;                // and of the gap at which a model is made
 
@@ -49,6 +50,7 @@ template <class T, class Held, class Loss> struct Chain {
         x.assign(in.n, 0), t.assign(in.m, 0), u.assign(in.m, 0), g.assign(in.n, 0), b.clear();
         norms = in.squares;
         inner.x.clear();
+        inner.forget();
     }
 
     // t = A x and what follows from it
@@ -119,14 +121,15 @@ template <class T, class Held, class Loss> struct Chain {
         std::copy_n(g.data(), in.n, in.gradient + instance * in.n);
     }
 
-    void solve(int64_t instance) {
+    // `followed`: the solution of the instance before is known.
+    void solve(int64_t instance, bool followed) {
         r.take(in, instance);
         inner.r.plain = r.plain;
         inner.work = 0;
         if (!open(instance)) return;
         double steepest = 0;
         for (int64_t j = 0; j < in.n; j++) steepest = std::max(steepest, std::fabs(g[j]));
-        const double tiny = LOOSE * in.tol * steepest;
+        const double tol = in.chain > 1 ? std::min(in.tol, CLOSE) : in.tol, tiny = LOOSE * tol * steepest;
         const int64_t most = std::max(ENOUGH, ITERATIONS * 2 * W.read());
         bool rounded = sizeof(T) < sizeof(double), exact = false;
         double sharp = SHARP, last = Penalty::NONE;
@@ -138,7 +141,7 @@ template <class T, class Held, class Loss> struct Chain {
             double kkt = 0;
             for (int64_t j = 0; j < in.n; j++)
                 if (r.loose(j, g[j])) kkt = std::max(kkt, r.residual(j, x[j], g[j]));
-            const double limit = SPARE * in.tol * std::max(value - gap, in.floor * at_zero);
+            const double limit = SPARE * tol * std::max(value - gap, in.floor * at_zero);
             if ((gap <= limit && kkt <= tiny) || !std::isfinite(value)) return;
             choose();
             // Without l1 all that is violated will have to join.
@@ -155,7 +158,8 @@ template <class T, class Held, class Loss> struct Chain {
             model(before);
             for (int64_t c = 0; c < W.count; c++) inner.x[c] = x[W.index[c]], inner.q[c] = g[W.index[c]];
             const double rough = Loss::QUADRATIC ? 0 : ROUGH * gap;
-            exact = inner.solve(std::max(sharp * limit, rough), tiny, most);
+                        const bool follows = Loss::QUADRATIC && round == 0 && followed;
+            exact = inner.solve(std::max(sharp * limit, rough), tiny, most, follows);
             const double share = Loss::QUADRATIC ? 1 : searched(value, exact);
             for (int64_t c = 0; c < W.count; c++) {
                 double& at = x[W.index[c]];
@@ -182,6 +186,7 @@ template <class T, class Held, class Loss> struct Chain {
             inner.square += u[i] * u[i] / D[i];
         }
         W.weigh(D, threads);
+        inner.forget();
     }
 
     // The longest of 1, 1/2, 1/4, ... times the way to the minimum of the model that lowers F, or 0; all of it too where F
@@ -253,8 +258,9 @@ template <class Held, class Loss, class T> void working_sets(const WorkingSet<T>
     parallel(chains, cost, int(in.threads), [&](int64_t which) {
         Chain<T, Held, Loss> chain(in, alone);
         for (int64_t i = which * in.chain; i < (which + 1) * in.chain; i++) {
-            if (i == which * in.chain) chain.begin(i);
-            chain.solve(i);
+            const bool first = i == which * in.chain;
+            if (first) chain.begin(i);
+            chain.solve(i, !first);
             chain.give(i);
         }
     });
