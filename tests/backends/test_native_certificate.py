@@ -89,7 +89,7 @@ def test_points_that_share_an_a_are_judged_in_groups_bit_by_bit_as_alone(threads
     x = point(28, 50)
     try:
         torch.set_num_threads(threads)
-        together = quick(chain, x)
+        together = cpu_certificate.certificate(chain, x)
     finally:
         torch.set_num_threads(before)
     A, b = (part.repeat_interleave(14, 0) for part in (given.f.A, given.f.b))
