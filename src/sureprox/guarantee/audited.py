@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from sureprox.base.operations import PLAIN, Operations
 from sureprox.base.types import Scalars, Vectors
@@ -71,12 +71,7 @@ class Audited(Optimizer[AuditedState]):
         self.planned = Planned(optimizer, operations)
 
     def init(
-        self,
-        problem: Problem,
-        x0: Vectors,
-        *,
-        generator: torch.Generator | None = None,
-        step_size: Scalars | None = None,
+        self, problem: Problem, x0: Vectors, *, generator: Generator | None = None, step_size: Scalars | None = None
     ) -> AuditedState:
         begun, g = beginning(problem, x0, step_size, self.operations)
         x, z, step = begun.x, begun.z, begun.step_size

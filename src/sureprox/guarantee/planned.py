@@ -1,6 +1,6 @@
 """An optimizer together with the operations that a plan offers it."""
 
-import torch
+from torch import Generator
 
 from sureprox.base.operations import Operations
 from sureprox.base.types import Scalars, Vectors
@@ -17,12 +17,7 @@ class Planned(Optimizer[S]):
         self.operations = operations
 
     def init(
-        self,
-        problem: Problem,
-        x0: Vectors,
-        *,
-        generator: torch.Generator | None = None,
-        step_size: Scalars | None = None,
+        self, problem: Problem, x0: Vectors, *, generator: Generator | None = None, step_size: Scalars | None = None
     ) -> S:
         if step_size is None and self.optimizer.uses_lipschitz:
             step_size = estimated_step(problem, self.operations)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from sureprox.base.errors import InputError
 from sureprox.base.types import Scalars, Vectors
@@ -89,12 +89,7 @@ class Sure(LearnedOptimizer[SureState]):
         }
 
     def init(
-        self,
-        problem: Problem,
-        x0: Vectors,
-        *,
-        generator: torch.Generator | None = None,
-        step_size: Scalars | None = None,
+        self, problem: Problem, x0: Vectors, *, generator: Generator | None = None, step_size: Scalars | None = None
     ) -> SureState:
         self.check_device(problem)
         x, step = problem.start(x0), resolve_step_size(problem, step_size)
