@@ -18,7 +18,7 @@ from sureprox.problems import Problem
 from sureprox.problems.checks import trusted
 from sureprox.problems.stacked import Points, Stacked, is_still
 
-ASKED = 1 / 2  # an audit after k iterations asks for what so many times k steps of FISTA would have guaranteed
+ASKED = 1 / 2  # an audit after k iterations asks for the bound of k/2 steps of FISTA
 OPTIMIZER, FISTA, RESTARTED = (TRACKS.index(track) for track in (Track.OPTIMIZER, Track.FISTA, Track.RESTARTED))
 REACHES = (4.0, 1.0, 1 / 4, 1 / 16, 1 / 64)  # weights, in units of the one that is asked for, that an audit tries
 

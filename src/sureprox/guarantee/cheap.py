@@ -15,7 +15,7 @@ from sureprox.optimizers.base import Optimizer, State, usable_steps
 from sureprox.problems import Problem
 from sureprox.problems.stacked import Points, Stacked, is_still
 
-SHARE = 10  # every so many iterations FISTA takes a step
+SHARE = 10  # FISTA takes a step at every tenth iteration
 SLOW = 0.9  # an optimizer that leaves more than this of the duality gap from check to check is given up
 
 

@@ -43,5 +43,5 @@ def estimated_step(problem: Problem, operations: Operations) -> Scalars:
     if operations.largest is None:
         return trusted(problem.step_size(), everywhere=True)
     L: Scalars = problem.f.lipschitz(largest=operations.largest)  # type: ignore[call-arg]
-    # it is made here; whoever iterates has to look at it (`Run.finish`)
+    # unchecked here; `Run.finish` ends instances whose step size is not usable
     return trusted(problem.step_size(L), everywhere=True)

@@ -131,7 +131,7 @@ class AdamHD(Optimizer[AdamState]):
 
 
 class Adam(AdamHD):
-    """Adam on a subgradient of F: AdamHD whose step length stays as it is."""
+    """Adam on a subgradient of F: AdamHD with a constant step length."""
 
     def __init__(self, step_size: float = 0.01, beta1: float = 0.1, beta2: float = 0.1, eps: float = 1e-8) -> None:
         super().__init__(step_size=step_size, beta1=beta1, beta2=beta2, eps=eps, hyper_step=0.0)

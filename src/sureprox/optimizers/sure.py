@@ -59,7 +59,7 @@ class Sure(LearnedOptimizer[SureState]):
     else, takes the share s of an exact line search along d, and P moves to the Hestenes-Stiefel beta.
 
     `features` says what it sees of r, and how far a step may reach. "l1" was made for r = lam |x|_1, reach 8. "general"
-    is for every separable r, reach 32: l2 x belongs to the gradient, bounds are told apart from kinks, and it sees the
+    is for every separable r, reach 32: l2 x belongs to the gradient, bounds differ from kinks, and it sees the
     diagonal of a bound of the Hessian (`hessian_diagonal`; a neutral 1/10 of L where f says nothing of it).
 
     `detached_features` cuts the features off from the gradient, which training needs and derivatives do not want.

@@ -90,7 +90,7 @@ def numbers(name: str, value: Any, dtype: torch.dtype, device: torch.device | No
 
 
 def real(name: str, value: Any) -> Tensor:
-    """`value` as floats: a tensor of floats as it is, all else in float64."""
+    """`value` as floats: a tensor of floats unchanged, anything else in float64."""
     tensor = value if isinstance(value, Tensor) else numbers(name, value, torch.float64)
     require_dense(name, tensor)
     if tensor.is_complex():

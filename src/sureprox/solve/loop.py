@@ -22,7 +22,7 @@ from sureprox.support.newton import Polish, polished
 
 STALLED = 10  # iterations in a row in which float32 moved by its rounding only
 ROUNDING = 1e-14  # relative error of an objective in float64
-FEW = 1 / 4  # of a batch: up to so many instances are measured apart from the rest
+FEW = 1 / 4  # of a batch: at most this part is measured apart from the rest
 
 
 class Run:
