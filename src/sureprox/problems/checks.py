@@ -99,7 +99,7 @@ def real(name: str, value: Any) -> Tensor:
 
 
 def require_unmasked(name: str, value: Any) -> None:
-    """Refuse masked arrays with masked entries: torch and numpy would read the numbers behind the mask."""
+    """torch and numpy would read the numbers behind a mask."""
     if np.ma.is_masked(value):
         count = int(np.ma.count_masked(value))
         raise InputError(f"{name} has {count} masked entries; fill them, or leave out what they belong to")
