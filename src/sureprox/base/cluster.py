@@ -102,7 +102,7 @@ def listening(client: Any, topic: str, listener: Callable[[Any], None]) -> Itera
 
 
 def report(topic: str, message: Any) -> None:
-    """From a task, here or on a worker, to whoever is listening; a few times a second at most."""
+    """Send a message from a task, here or on a worker, to its listener; at most a few times a second."""
     if topic in _listeners:
         _listeners[topic](message)
     elif worker := _worker():
@@ -110,7 +110,7 @@ def report(topic: str, message: Any) -> None:
 
 
 def unwanted() -> bool:
-    """Whether nobody waits any more for the task that asks: it was cancelled, or whoever gave it has gone.
+    """Whether the calling task is no longer wanted: it was cancelled, or the process that submitted it has ended.
 
     Dask cannot end a task that runs. A long one should ask now and then, and end itself. False outside of a cluster.
     """

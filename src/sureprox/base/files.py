@@ -75,7 +75,7 @@ def _replaced(path: Path) -> os.stat_result | None:
 
 def _write_new(path: Path, data: bytes, like: os.stat_result | None) -> None:
     """A file that was not there, synced. Whatever has the name already, a link too, is an error, not followed."""
-    mode = 0o666 if like is None else 0o600  # nobody else may look before it is known who may
+    mode = 0o666 if like is None else 0o600  # readable by the owner alone until the mode is set
     with open(path, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
         if like is not None and hasattr(os, "fchown"):
             _admit(file.fileno(), like)
@@ -85,7 +85,7 @@ def _write_new(path: Path, data: bytes, like: os.stat_result | None) -> None:
 
 
 def _admit(handle: int, like: os.stat_result) -> None:
-    """Mode, group and owner of the file that is replaced, as far as this is allowed; nobody else gains by it."""
+    """Mode, group and owner of the file that is replaced, as far as this is allowed; no other user gets new rights."""
     mode, now = like.st_mode & 0o777, os.fstat(handle)
     if now.st_gid != like.st_gid:
         try:

@@ -1,4 +1,4 @@
-"""Directories and files that nobody but this user can have written: what is run from a disk must come from one."""
+"""Directories and files that only this user can write: code that is loaded from a disk must lie in one."""
 
 import os
 import stat

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from sureprox.base.operations import PLAIN, Operations
 from sureprox.base.types import Scalars, Vectors
@@ -18,7 +18,7 @@ from sureprox.problems import Problem
 from sureprox.problems.checks import trusted
 from sureprox.problems.stacked import Points, Stacked, is_still
 
-ASKED = 1 / 2  # an audit after k iterations asks for what so many times k steps of FISTA would have guaranteed
+ASKED = 1 / 2  # an audit after k iterations asks for the bound of k/2 steps of FISTA
 OPTIMIZER, FISTA, RESTARTED = (TRACKS.index(track) for track in (Track.OPTIMIZER, Track.FISTA, Track.RESTARTED))
 REACHES = (4.0, 1.0, 1 / 4, 1 / 16, 1 / 64)  # weights, in units of the one that is asked for, that an audit tries
 
@@ -71,12 +71,7 @@ class Audited(Optimizer[AuditedState]):
         self.planned = Planned(optimizer, operations)
 
     def init(
-        self,
-        problem: Problem,
-        x0: Vectors,
-        *,
-        generator: torch.Generator | None = None,
-        step_size: Scalars | None = None,
+        self, problem: Problem, x0: Vectors, *, generator: Generator | None = None, step_size: Scalars | None = None
     ) -> AuditedState:
         begun, g = beginning(problem, x0, step_size, self.operations)
         x, z, step = begun.x, begun.z, begun.step_size

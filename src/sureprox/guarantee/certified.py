@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from sureprox.base.operations import PLAIN, Operations
 from sureprox.base.types import Scalars, Vectors
@@ -69,12 +69,7 @@ class Certified(Optimizer[CertifiedState]):
         self.count = 1 if isinstance(optimizer, FISTA) and self.own and not optimizer.restart else 2
 
     def init(
-        self,
-        problem: Problem,
-        x0: Vectors,
-        *,
-        generator: torch.Generator | None = None,
-        step_size: Scalars | None = None,
+        self, problem: Problem, x0: Vectors, *, generator: Generator | None = None, step_size: Scalars | None = None
     ) -> CertifiedState:
         begun, g = beginning(problem, x0, step_size, self.operations)
         x, z, step = begun.x, begun.z, begun.step_size

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from sureprox.base.operations import PLAIN, Operations
 from sureprox.base.types import Scalars, Vectors
@@ -15,7 +15,7 @@ from sureprox.optimizers.base import Optimizer, State, usable_steps
 from sureprox.problems import Problem
 from sureprox.problems.stacked import Points, Stacked, is_still
 
-SHARE = 10  # every so many iterations FISTA takes a step
+SHARE = 10  # FISTA takes a step at every tenth iteration
 SLOW = 0.9  # an optimizer that leaves more than this of the duality gap from check to check is given up
 
 
@@ -52,12 +52,7 @@ class CertifiedCheap(Optimizer[CheapState]):
         self.operations = operations
 
     def init(
-        self,
-        problem: Problem,
-        x0: Vectors,
-        *,
-        generator: torch.Generator | None = None,
-        step_size: Scalars | None = None,
+        self, problem: Problem, x0: Vectors, *, generator: Generator | None = None, step_size: Scalars | None = None
     ) -> CheapState:
         begun, g = beginning(problem, x0, step_size, self.operations)
         x, z, step = begun.x, begun.z, begun.step_size

@@ -64,7 +64,7 @@ def beginning(
     """
     step = resolve_step_size(problem, step_size)
     if step_size is None:
-        step = trusted(step)  # it is made here; whoever iterates has to look at it (`Run.finish`)
+        step = trusted(step)  # unchecked here; `Run.finish` ends instances whose step size is not usable
     x = start = problem.start(x0).clone()
     if not problem.r.is_finite:
         outside = ~torch.isfinite(problem.objective(x))

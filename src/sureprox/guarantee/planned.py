@@ -1,6 +1,6 @@
 """An optimizer together with the operations that a plan offers it."""
 
-import torch
+from torch import Generator
 
 from sureprox.base.operations import Operations
 from sureprox.base.types import Scalars, Vectors
@@ -17,12 +17,7 @@ class Planned(Optimizer[S]):
         self.operations = operations
 
     def init(
-        self,
-        problem: Problem,
-        x0: Vectors,
-        *,
-        generator: torch.Generator | None = None,
-        step_size: Scalars | None = None,
+        self, problem: Problem, x0: Vectors, *, generator: Generator | None = None, step_size: Scalars | None = None
     ) -> S:
         if step_size is None and self.optimizer.uses_lipschitz:
             step_size = estimated_step(problem, self.operations)
@@ -48,5 +43,5 @@ def estimated_step(problem: Problem, operations: Operations) -> Scalars:
     if operations.largest is None:
         return trusted(problem.step_size(), everywhere=True)
     L: Scalars = problem.f.lipschitz(largest=operations.largest)  # type: ignore[call-arg]
-    # it is made here; whoever iterates has to look at it (`Run.finish`)
+    # unchecked here; `Run.finish` ends instances whose step size is not usable
     return trusted(problem.step_size(L), everywhere=True)

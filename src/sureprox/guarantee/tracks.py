@@ -9,8 +9,8 @@ from sureprox.base.types import Scalars
 from sureprox.optimizers.base import Batched
 from sureprox.problems.stacked import Points
 
-GROWTH = 1.02  # L is raised to so many times the curvature that was seen,
-JUMP = 10.0  # but to no more than so many times itself: a step that is far too long sees what is far away
+GROWTH = 1.02  # L is raised to this multiple of the curvature that was seen,
+JUMP = 10.0  # but to at most this multiple of itself: a step that is far too long sees the curvature far away
 FALL = 0.9  # and falls to this part of itself, where it may, when far less was seen
 
 
@@ -50,7 +50,7 @@ class Tracks(Batched):
     def moved(self, new: Points, ahead: Tensor, accepted: Tensor, pace: tuple[Tensor, Tensor]) -> "Tracks":
         """x = new and y = x + momentum (x - x_before), whose image is `ahead`, where `accepted` (B, T).
 
-        A track that is not accepted stays as it is.
+        A track that is not accepted does not move.
         """
         t, momentum = pace
         keep = accepted.unsqueeze(2)

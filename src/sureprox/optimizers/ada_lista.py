@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
 from sureprox.base.errors import InputError
 from sureprox.base.types import Scalars, Vectors
@@ -63,12 +63,7 @@ class AdaLISTA(LearnedOptimizer[State]):
         return {name: name for name, _ in self.named_parameters()}
 
     def init(
-        self,
-        problem: Problem,
-        x0: Vectors,
-        *,
-        generator: torch.Generator | None = None,
-        step_size: Scalars | None = None,
+        self, problem: Problem, x0: Vectors, *, generator: Generator | None = None, step_size: Scalars | None = None
     ) -> State:
         self.check_device(problem)
         self._data(problem)

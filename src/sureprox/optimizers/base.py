@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from sureprox.base.errors import InputError
 from sureprox.base.operations import PLAIN, Operations
@@ -120,12 +120,7 @@ class Optimizer(ABC, Generic[S]):
 
     @abstractmethod
     def init(
-        self,
-        problem: Problem,
-        x0: Vectors,
-        *,
-        generator: torch.Generator | None = None,
-        step_size: Scalars | None = None,
+        self, problem: Problem, x0: Vectors, *, generator: Generator | None = None, step_size: Scalars | None = None
     ) -> S:
         """The state at x0. `step_size` (B,) stands for 1/L; by default it is 1 / problem.lipschitz()."""
 

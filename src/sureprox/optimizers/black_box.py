@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 from torch.nn.functional import elu
 
 from sureprox.base.errors import InputError
@@ -88,12 +88,7 @@ class L2ODM(BlackBox[L2ODMState]):
         return lstm_names(self.network.layers, heads__move="linear")
 
     def init(
-        self,
-        problem: Problem,
-        x0: Vectors,
-        *,
-        generator: torch.Generator | None = None,
-        step_size: Scalars | None = None,
+        self, problem: Problem, x0: Vectors, *, generator: Generator | None = None, step_size: Scalars | None = None
     ) -> L2ODMState:
         self.check_device(problem)
         x = problem.start(x0)
@@ -156,12 +151,7 @@ class RNNProp(BlackBox[RNNPropState]):
         return lstm_names(self.network.layers, embed="linear_in", heads__move="linear_out")
 
     def init(
-        self,
-        problem: Problem,
-        x0: Vectors,
-        *,
-        generator: torch.Generator | None = None,
-        step_size: Scalars | None = None,
+        self, problem: Problem, x0: Vectors, *, generator: Generator | None = None, step_size: Scalars | None = None
     ) -> RNNPropState:
         self.check_device(problem)
         x = problem.start(x0)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 
 import torch
+from torch import Generator
 
 from sureprox.base.errors import InputError
 from sureprox.base.types import Scalars, Vectors
@@ -16,12 +17,7 @@ class ISTA(Optimizer[State]):
     same_every_step = True
 
     def init(
-        self,
-        problem: Problem,
-        x0: Vectors,
-        *,
-        generator: torch.Generator | None = None,
-        step_size: Scalars | None = None,
+        self, problem: Problem, x0: Vectors, *, generator: Generator | None = None, step_size: Scalars | None = None
     ) -> State:
         return State(x=problem.start(x0), k=0, step_size=resolve_step_size(problem, step_size))
 
@@ -48,12 +44,7 @@ class FISTA(Optimizer[FISTAState]):
         self.restart = restart
 
     def init(
-        self,
-        problem: Problem,
-        x0: Vectors,
-        *,
-        generator: torch.Generator | None = None,
-        step_size: Scalars | None = None,
+        self, problem: Problem, x0: Vectors, *, generator: Generator | None = None, step_size: Scalars | None = None
     ) -> FISTAState:
         x = problem.start(x0)
         step = resolve_step_size(problem, step_size)
@@ -112,12 +103,7 @@ class AdamHD(Optimizer[AdamState]):
         self.hyper_step = hyper_step
 
     def init(
-        self,
-        problem: Problem,
-        x0: Vectors,
-        *,
-        generator: torch.Generator | None = None,
-        step_size: Scalars | None = None,
+        self, problem: Problem, x0: Vectors, *, generator: Generator | None = None, step_size: Scalars | None = None
     ) -> AdamState:
         x = problem.start(x0)
         zeros = torch.zeros_like(x)
@@ -145,7 +131,7 @@ class AdamHD(Optimizer[AdamState]):
 
 
 class Adam(AdamHD):
-    """Adam on a subgradient of F: AdamHD whose step length stays as it is."""
+    """Adam on a subgradient of F: AdamHD with a constant step length."""
 
     def __init__(self, step_size: float = 0.01, beta1: float = 0.1, beta2: float = 0.1, eps: float = 1e-8) -> None:
         super().__init__(step_size=step_size, beta1=beta1, beta2=beta2, eps=eps, hyper_step=0.0)

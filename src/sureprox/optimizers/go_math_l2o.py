@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 from torch.nn.functional import softplus
 
 from sureprox.base.errors import WeightsError
@@ -125,12 +125,7 @@ class GoMathL2O(LearnedOptimizer[GoMathState]):
         return frozenset({"linear_b3", "linear_b4"})
 
     def init(
-        self,
-        problem: Problem,
-        x0: Vectors,
-        *,
-        generator: torch.Generator | None = None,
-        step_size: Scalars | None = None,
+        self, problem: Problem, x0: Vectors, *, generator: Generator | None = None, step_size: Scalars | None = None
     ) -> GoMathState:
         self.check_device(problem)
         x = problem.start(x0)

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from sureprox.base.types import Scalars, Vectors
 from sureprox.optimizers.base import PER_COORDINATE, Seen, State
@@ -74,12 +74,7 @@ class L2OPA(LearnedOptimizer[L2OPAState]):
         return frozenset({"linear_b", "linear_b1", "linear_b2"})
 
     def init(
-        self,
-        problem: Problem,
-        x0: Vectors,
-        *,
-        generator: torch.Generator | None = None,
-        step_size: Scalars | None = None,
+        self, problem: Problem, x0: Vectors, *, generator: Generator | None = None, step_size: Scalars | None = None
     ) -> L2OPAState:
         self.check_device(problem)
         x = problem.start(x0)

@@ -3,16 +3,16 @@
 from dataclasses import dataclass, replace
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from sureprox.base.types import Scalars, Vectors
 from sureprox.optimizers.base import Optimizer, State, resolve_step_size
 from sureprox.problems import Problem
 from sureprox.problems.smooth import LinearModel
 
-REJECTED = 1.5  # after a rejected step L becomes so many times the curvature along it,
-MARGIN = 1.05  # after an accepted step it is no less than so many times that,
-FALL = 0.85  # and no less than this part of itself
+REJECTED = 1.5  # after a rejected step L becomes this multiple of the curvature along it,
+MARGIN = 1.05  # after an accepted step it is at least this multiple of that,
+FALL = 0.85  # and at least this part of itself
 TRIVIAL = 16  # units of roundoff; a relative move of so little tells nothing about the curvature
 ROUNDING = 8  # units of roundoff of its terms by which a difference of values may be wrong
 
@@ -42,12 +42,7 @@ class LocalFISTA(Optimizer[LocalFISTAState]):
         self.restart = restart
 
     def init(
-        self,
-        problem: Problem,
-        x0: Vectors,
-        *,
-        generator: torch.Generator | None = None,
-        step_size: Scalars | None = None,
+        self, problem: Problem, x0: Vectors, *, generator: Generator | None = None, step_size: Scalars | None = None
     ) -> LocalFISTAState:
         x = problem.start(x0)
         step = resolve_step_size(problem, step_size)
@@ -91,7 +86,7 @@ class LocalFISTA(Optimizer[LocalFISTAState]):
 
 
 def _known(problem: Problem) -> LinearModel | None:
-    """f, if it is a function of images A x and says so itself."""
+    """f, if it is a function of images A x (`can_stack`)."""
     f = problem.f
     return f if isinstance(f, LinearModel) and f.can_stack else None
 
@@ -116,7 +111,7 @@ def _curvature(
 ) -> tuple[Scalars, Scalars]:
     """(low, high): the curvature between y and x lies in between, whatever rounding has done.
 
-    0 and L/1.05, which leave L as it is, where x is y up to rounding.
+    (0, L/1.05), which leave L unchanged, where x is y up to rounding.
     """
     f, step, eps = _known(problem), x - state.y, torch.finfo(x.dtype).eps
     if f is None:

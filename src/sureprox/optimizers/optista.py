@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from sureprox.base.errors import InputError
 from sureprox.base.types import Scalars, Vectors
@@ -36,7 +36,7 @@ class OptISTA(Optimizer[OptISTAState]):
         F(y_N) - F* <= L |x_0 - x*|^2 / (2 (theta_N^2 - 1)) <= L |x_0 - x*|^2 / (N + 1)^2,
 
     half of FISTA's bound, and no fixed-step method has a smaller one. It holds for y_N alone, so N is the number of
-    steps that will be taken; whoever goes on begins anew from y_N. x is y_i.
+    steps that will be taken; to go on is to begin anew from y_N. x is y_i.
     """
 
     def __init__(self, steps: int) -> None:
@@ -53,12 +53,7 @@ class OptISTA(Optimizer[OptISTAState]):
         return float(1 / (2 * (self.last**2 - 1)))
 
     def init(
-        self,
-        problem: Problem,
-        x0: Vectors,
-        *,
-        generator: torch.Generator | None = None,
-        step_size: Scalars | None = None,
+        self, problem: Problem, x0: Vectors, *, generator: Generator | None = None, step_size: Scalars | None = None
     ) -> OptISTAState:
         x = problem.start(x0)
         step = resolve_step_size(problem, step_size)

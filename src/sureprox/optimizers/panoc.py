@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from sureprox.base.errors import InputError
 from sureprox.base.types import Scalars, Vectors
@@ -50,12 +50,7 @@ class PANOC(Optimizer[PANOCState]):
         self.memory = memory
 
     def init(
-        self,
-        problem: Problem,
-        x0: Vectors,
-        *,
-        generator: torch.Generator | None = None,
-        step_size: Scalars | None = None,
+        self, problem: Problem, x0: Vectors, *, generator: Generator | None = None, step_size: Scalars | None = None
     ) -> PANOCState:
         x = problem.start(x0)
         step = resolve_step_size(problem, step_size)

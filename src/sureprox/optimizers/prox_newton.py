@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from sureprox.base.errors import InputError
 from sureprox.base.types import Scalars, Vectors
@@ -38,12 +38,7 @@ class ProxNewton(Optimizer[State]):
         self.inner = inner
 
     def init(
-        self,
-        problem: Problem,
-        x0: Vectors,
-        *,
-        generator: torch.Generator | None = None,
-        step_size: Scalars | None = None,
+        self, problem: Problem, x0: Vectors, *, generator: Generator | None = None, step_size: Scalars | None = None
     ) -> State:
         _linear(problem)
         x = problem.start(x0)

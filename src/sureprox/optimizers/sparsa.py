@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from sureprox.base.types import Scalars, Vectors
 from sureprox.optimizers.base import Optimizer, State, resolve_step_size
@@ -33,12 +33,7 @@ class SpaRSA(Optimizer[SpaRSAState]):
     """
 
     def init(
-        self,
-        problem: Problem,
-        x0: Vectors,
-        *,
-        generator: torch.Generator | None = None,
-        step_size: Scalars | None = None,
+        self, problem: Problem, x0: Vectors, *, generator: Generator | None = None, step_size: Scalars | None = None
     ) -> SpaRSAState:
         x = problem.start(x0)
         step = resolve_step_size(problem, step_size)

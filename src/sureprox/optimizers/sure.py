@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from sureprox.base.errors import InputError
 from sureprox.base.types import Scalars, Vectors
@@ -59,7 +59,7 @@ class Sure(LearnedOptimizer[SureState]):
     else, takes the share s of an exact line search along d, and P moves to the Hestenes-Stiefel beta.
 
     `features` says what it sees of r, and how far a step may reach. "l1" was made for r = lam |x|_1, reach 8. "general"
-    is for every separable r, reach 32: l2 x belongs to the gradient, bounds are told apart from kinks, and it sees the
+    is for every separable r, reach 32: l2 x belongs to the gradient, bounds differ from kinks, and it sees the
     diagonal of a bound of the Hessian (`hessian_diagonal`; a neutral 1/10 of L where f says nothing of it).
 
     `detached_features` cuts the features off from the gradient, which training needs and derivatives do not want.
@@ -89,12 +89,7 @@ class Sure(LearnedOptimizer[SureState]):
         }
 
     def init(
-        self,
-        problem: Problem,
-        x0: Vectors,
-        *,
-        generator: torch.Generator | None = None,
-        step_size: Scalars | None = None,
+        self, problem: Problem, x0: Vectors, *, generator: Generator | None = None, step_size: Scalars | None = None
     ) -> SureState:
         self.check_device(problem)
         x, step = problem.start(x0), resolve_step_size(problem, step_size)

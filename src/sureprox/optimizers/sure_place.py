@@ -27,7 +27,7 @@ class Place(NamedTuple):
     slope: Vectors  # g + low, the derivative of F, where r is smooth; else 0
     size: Vectors  # what |g| is compared with; for L1 this is lam
     threshold: Vectors  # what G is compared with; for L1 this is lam
-    bound: Tensor | None = None  # bool: at the end of the domain of r; None where that is not told apart
+    bound: Tensor | None = None  # bool: at a bound of the domain of r; None for the features made for L1
 
 
 class Form(NamedTuple):

@@ -136,7 +136,7 @@ def _pair(stem: Path) -> tuple[Card, bytes]:
                 card = _card(candidate)
                 if card.sha256 == digest:
                     return card, data
-        if stamp(stem) == before:  # nobody is replacing it
+        if stamp(stem) == before:  # it is not being replaced
             break
     return _card(path), data
 

@@ -331,7 +331,7 @@ class GroupBall(Groups):
         return -free, free
 
     def dual_scales(self, g: Vectors, best: Best) -> list[Scalars]:
-        """r* grows, which `best` knows nothing of: s = 1 is right at a solution, and F itself is a gap."""
+        """r* grows, which `best` does not take into account: s = 1 is right at a solution, and F itself is a gap."""
         one = self.dual_range(g)[1].clamp(max=1)
         return [one, torch.zeros_like(one)]
 

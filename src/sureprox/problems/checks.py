@@ -90,7 +90,7 @@ def numbers(name: str, value: Any, dtype: torch.dtype, device: torch.device | No
 
 
 def real(name: str, value: Any) -> Tensor:
-    """`value` as floats: a tensor of floats as it is, all else in float64."""
+    """`value` as floats: a tensor of floats unchanged, anything else in float64."""
     tensor = value if isinstance(value, Tensor) else numbers(name, value, torch.float64)
     require_dense(name, tensor)
     if tensor.is_complex():
@@ -99,7 +99,7 @@ def real(name: str, value: Any) -> Tensor:
 
 
 def require_unmasked(name: str, value: Any) -> None:
-    """Refuse masked arrays with masked entries: torch and numpy would read the numbers behind the mask."""
+    """torch and numpy would read the numbers behind a mask."""
     if np.ma.is_masked(value):
         count = int(np.ma.count_masked(value))
         raise InputError(f"{name} has {count} masked entries; fill them, or leave out what they belong to")

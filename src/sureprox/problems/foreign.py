@@ -17,7 +17,7 @@ from sureprox.problems.smooth import Smooth
 
 
 class Foreign(BatchData):
-    """Holds somebody's object. Its tensor attributes are moved with it; it is never cut into smaller batches."""
+    """Holds a user's object. Its tensor attributes are moved with it; it is never cut into smaller batches."""
 
     def __init__(self, inner: Any) -> None:
         self.inner = inner

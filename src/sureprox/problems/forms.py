@@ -212,7 +212,7 @@ def curvature_of(problem: Problem) -> float | None:
 def hessian_diagonal(problem: Problem) -> Vectors | None:
     """(B, n) h_j >= d^2f/dx_j^2 everywhere, as far as L is a bound too: (A' diag(c) A)_jj, c = `row_curvature`.
 
-    Where the columns of A are not at hand, the mean of h, as far as one product tells it: |diag(c)^1/2 A v|^2 / n for a
+    Where the columns of A are not known, an estimate of the mean of h from one product: |diag(c)^1/2 A v|^2 / n for a
     fixed v of signs. None where f is no linear model.
     """
     f = problem.f

@@ -23,7 +23,7 @@ class Penalty(BatchData):
 
     @property
     def is_finite(self) -> bool:
-        """Whether r is known to be finite everywhere: a class says so itself (`finite_everywhere = True`)."""
+        """Whether r is known to be finite everywhere: its class sets `finite_everywhere = True`."""
         return self.states("finite_everywhere")
 
     @property

@@ -144,7 +144,7 @@ class Separable(Penalty):
         return self._range(g, self.l2)
 
     def dual_scales(self, g: Vectors, best: Best) -> list[Scalars]:
-        """With l2 or bounds r* grows, which `best` knows nothing of: s = 1 is right at a solution.
+        """With l2 or bounds r* grows, which `best` does not take into account: s = 1 is right at a solution.
 
         Where l2 is tiny r* is finite, and yet of no use, beyond the range that holds without it; and F itself is a gap
         where F* may be 0.
@@ -336,5 +336,5 @@ def soft_threshold(v: Tensor, threshold: Tensor) -> Tensor:
     clipped = torch.minimum(v, threshold)
     if clipped.requires_grad or torch.compiler.is_dynamo_compiling():
         return v - torch.maximum(clipped, -threshold)
-    torch.maximum(clipped, -threshold, out=clipped)  # memory of our own: nobody else has seen it
+    torch.maximum(clipped, -threshold, out=clipped)  # a temporary of this function, so it may be overwritten
     return torch.sub(v, clipped, out=clipped)

@@ -22,7 +22,7 @@ from sureprox.support.newton import Polish, approached, polished
 
 STALLED = 10  # iterations in a row in which float32 moved by its rounding only
 ROUNDING = 1e-14  # relative error of an objective in float64
-FEW = 1 / 4  # of a batch: up to so many instances are measured apart from the rest
+FEW = 1 / 4  # of a batch: at most this part is measured apart from the rest
 
 
 class Run:
@@ -147,9 +147,9 @@ class Run:
             left = self._allowed() - state.k
             for _ in range(min(check_every, left) - 1):
                 state = self.optimizer.step(problem, state)
-            before = _shown(state).x
+            before = state.shown().x if isinstance(state, GuaranteedState) else state.x
             state = self.optimizer.step(problem, state)
-            shown = _shown(state)
+            shown = state.shown() if isinstance(state, GuaranteedState) else state
             seen = rule.measure(shown.x)
             running = ~taken(self.done, rows)
             if check_every > 1 and can_cut and not safe:
@@ -325,10 +325,6 @@ class Run:
         )
         unsolved = ~self.best.converged & ~self.diverged
         return solution if self.found is None else self.found.preferred(solution, unsolved)
-
-
-def _shown(state: State) -> State:
-    return state.shown() if isinstance(state, GuaranteedState) else state
 
 
 def _finite(x: Tensor, seen: Measurement) -> Tensor:

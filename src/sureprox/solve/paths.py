@@ -98,7 +98,7 @@ def _rounds(count: int) -> list[list[int]]:
 
 
 class _Made:
-    """The path as far as it is known."""
+    """The part of the path that is solved."""
 
     def __init__(self, problem: Problem, scales: Tensor) -> None:
         B, K = scales.shape

@@ -120,7 +120,7 @@ def _decided(state: CertifiedState, ahead: Ahead, lam: Tensor) -> CertifiedState
 
 
 def builds(form: Form, points: int, first: int) -> list[cuda.Build]:
-    """What `follow` needs for so many points, the first FISTA track being number `first`."""
+    """What `follow` needs for this number of points, the first FISTA track being number `first`."""
     if not form.lasso or form.shifted or not cuda.usable(form.device, form.dtype, 0):
         return []
     return [_build(points, first, cuda.index(form.device), name) for name in ("tracks", "judge")]

@@ -23,7 +23,7 @@ MOST_POINTS = 3
 
 
 def _build(n: int, points: int, device: int) -> cuda.Build:
-    """What to compile for n columns and so many points."""
+    """What to compile for n columns and this number of points."""
     return (
         "products/extrapolated.cu",
         "extrapolated",
@@ -77,7 +77,7 @@ def look(stack: Stacked, x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def builds(form: Form, points: Iterable[int]) -> list[cuda.Build]:
-    """What `extrapolate` needs for so many points at a time; nothing where it is not made for the form."""
+    """What `extrapolate` needs for this number of points; nothing where it is not made for the form."""
     wanted = list(points)
     if not all(count <= MOST_POINTS and suits(form, count, MOST_COLUMNS) for count in wanted):
         return []

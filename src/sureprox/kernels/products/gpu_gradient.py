@@ -21,7 +21,7 @@ MOST_KNOWN = 2  # numbers that come with each row for each point
 
 
 def shape_of(n: int, points: int) -> cuda.Macros:
-    """What products.cu is compiled for with n columns and so many points."""
+    """What products.cu is compiled for with n columns and this number of points."""
     turns = max(1, min(MOST_TURNS, WIDE // (n * points)))
     stages = max(2, min(MOST_STAGES, RING // (4 * n * WARPS * turns)))
     return ("CHUNKS", -(-n // 128)), ("TURNS", turns), ("STAGES", stages)
@@ -108,7 +108,7 @@ def observe(problem: Problem, x: Vectors) -> tuple[Scalars, Vectors]:
 
 
 def suits(form: Form, points: int, widest: int) -> bool:
-    """Whether the kernels that read A once, for so many points, are made for least squares of this form."""
+    """Whether the kernels that read A once for all these points are made for least squares of this form."""
     if form.loss is not Loss.SQUARES or not form.own_matrices or form.n % 4 or form.n > widest or form.differentiable:
         return False
     return cuda.usable(form.device, form.dtype, shared_memory(form.n, points))

@@ -86,7 +86,7 @@ _builders: dict[tuple[Build, ...], threading.Thread] = {}
 
 
 def build_later(builds: Iterable[Build]) -> None:
-    """Build them in a thread of their own, once; whoever asks next finds them on disk."""
+    """Build them once, in a thread of their own; later solves find them on disk."""
     wanted = tuple(builds)
     if wanted not in _builders:
         _builders[wanted] = threading.Thread(target=_keep, args=(wanted,), daemon=True)

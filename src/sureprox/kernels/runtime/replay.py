@@ -30,12 +30,12 @@ class Accelerated(Optimizer[S]):
     """The same steps, on a GPU replayed; `compiled`: by `torch.compile`, for any batch size.
 
     For optimizers whose step does not depend on the step number k, and for `Certified` around one. On a GPU the state
-    of a step is overwritten `RING` steps later: whoever wants to keep one has to copy it.
+    of a step is overwritten `RING` steps later: copy one to keep it.
 
     `reads_the_problem`: what is recorded reads A, b and lam themselves. It then reads a copy of the problem
     (`own_copy`), and once a run has come to rest the next problem of that form is copied over it.
 
-    One run at a time: whoever has several threads gives each its own.
+    One run at a time: several threads need one each.
     """
 
     reuses_memory = True

@@ -57,7 +57,7 @@ def bare(shape: Structure, values: Iterator[Tensor]) -> Any:
 
 
 def restored(state: Any, shape: Structure, values: Iterator[Tensor]) -> Any:
-    """`state` a step later: with these tensors, its counts one higher, everything else as it was."""
+    """`state` a step later: with these tensors and its counts one higher, all else unchanged."""
     made: dict[str, Any] = {}
     for name, part in shape.fields:
         value = getattr(state, name)

@@ -12,7 +12,7 @@ SIDE = 16  # candidates for which there must be room at least
 
 
 def shared_memory(width: int) -> int:
-    """Bytes that a block needs for so many candidates."""
+    """Bytes that a block needs for this number of candidates."""
     return 8 * (3 * width + width * (width + 1) // 2) + 8 * width
 
 

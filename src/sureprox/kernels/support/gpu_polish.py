@@ -8,7 +8,7 @@ from sureprox.problems.forms import Form, dense, lam_of
 from sureprox.support.newton import ROUNDS, Attempt
 
 THREADS, SIDE, LONGEST, DEEP = 256, 16, 512, 32  # as in lasso_polish.cu
-PIECES = (4, 7, 10)  # for supports of at most so many times SIDE candidates, less one
+PIECES = (4, 7, 10)  # for supports of fewer than this many times SIDE candidates
 
 
 def shared_memory(pieces: int) -> int:
@@ -21,7 +21,7 @@ def shared_memory(pieces: int) -> int:
 
 
 def _build(pieces: int, device: torch.device) -> cuda.Build:
-    """What to compile for so many candidates."""
+    """What to compile for this number of candidates."""
     return "support/lasso_polish.cu", "polish", (("PIECES", pieces),), cuda.index(device), shared_memory(pieces)
 
 
