@@ -52,11 +52,15 @@ def omega(s: Tensor) -> Tensor:
     s = s.clamp(min=-NOTHING)
     w = torch.where(s > 1, s - s.clamp(min=1).log(), s.clamp(max=1).exp() / 2)
     for _ in range(ROUNDS):
-        new = w * (1 + s - w.log()) / (1 + w)
-        if bool(((new - w).abs() <= 4 * torch.finfo(s.dtype).eps * new).all()):
+        before, w = w, w * (1 + s - w.log()) / (1 + w)
+        if bool(((w - before).abs() <= half_the_digits(s) * w).all()):
             break
-        w = new
     return w
+
+
+def half_the_digits(like: Tensor) -> float:
+    """A relative step of Newton's method after which no other one is needed: the next error is its square."""
+    return float(torch.finfo(like.dtype).eps ** 0.5)
 
 
 def clip(z: Tensor, low: float | Tensor, high: float | Tensor) -> Tensor:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from sureprox.base.types import Rows, Scalars, Vectors
 from sureprox.problems import checks
-from sureprox.problems.losses.functions import ROUNDS, scale_range
+from sureprox.problems.losses.functions import ROUNDS, half_the_digits, scale_range
 from sureprox.problems.smooth import LinearModel
 from sureprox.problems.spectrum import Largest, largest_eigenvalue
 
@@ -51,10 +51,13 @@ class Pointwise(LinearModel):
             above = z + step * self.slopes(z) - t
             low, high = torch.where(above <= 0, z, low), torch.where(above >= 0, z, high)
             new = z - above / (1 + step * self.curvatures(z))
-            new = torch.where((new >= low) & (new <= high), new, (low + high) / 2)
-            if bool(((new - z).abs() <= 2 * torch.finfo(t.dtype).eps * (1 + z.abs())).all()):
-                break
+            inside = (new >= low) & (new <= high)
+            new = torch.where(inside, new, (low + high) / 2)
+            enough = torch.where(inside, half_the_digits(t), 2 * torch.finfo(t.dtype).eps) * (1 + z.abs())
+            done = bool(((new - z).abs() <= enough).all())
             z = new
+            if done:
+                break
         return z
 
     def row_turns(self, z: Rows, step: Tensor) -> tuple[Rows, Tensor | None]:

@@ -8,7 +8,15 @@ from torch import Tensor
 from sureprox.base.errors import InputError
 from sureprox.base.types import Rows, Scalars, Vectors
 from sureprox.problems import checks
-from sureprox.problems.losses.functions import ROUNDS, exp_above_line, log1pexp, omega, relative_entropy, scale_range
+from sureprox.problems.losses.functions import (
+    ROUNDS,
+    exp_above_line,
+    half_the_digits,
+    log1pexp,
+    omega,
+    relative_entropy,
+    scale_range,
+)
 from sureprox.problems.operators.repeated import Repeated
 from sureprox.problems.smooth import LinearModel
 from sureprox.problems.spectrum import Largest, largest_eigenvalue
@@ -160,10 +168,10 @@ class Softmax(LinearModel):
         for _ in range(ROUNDS):
             w = omega(T - mu)
             above = w.sum(1, keepdim=True) - whole
-            if bool((above <= 8 * torch.finfo(t.dtype).eps * whole).all()):
-                break
             mu = mu + above.clamp(min=0) / (w / (1 + w)).sum(1, keepdim=True)
-        return (T - w).flatten(1)
+            if bool((above <= half_the_digits(t) * whole).all()):
+                break
+        return (T - omega(T - mu)).flatten(1)
 
     def row_turns(self, z: Rows, step: Tensor) -> tuple[Rows, Tensor | None]:
         """step (I + step (diag(p) - p p'))^-1 = diag(d) + e e' for each row: d, and e (B, k, m).
