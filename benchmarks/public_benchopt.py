@@ -163,8 +163,9 @@ def main() -> None:
         print(name, record[name]["verdict"], flush=True)
     if options.small:
         return
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     versions = {package: version(package) for package in ("benchopt", "scikit-learn", "celer", "scipy")}
-    protocol = f"{options.repetitions} repetitions, at most {options.timeout:g} seconds a run"
+    protocol = f"{options.repetitions} repetitions, at most {options.timeout:g} seconds a run, on {cores} core(s)"
     print(write_record("public_benchopt", {"peers": versions, "protocol": protocol, "benchmarks": record}))
     draw(record)
 
