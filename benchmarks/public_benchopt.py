@@ -6,8 +6,8 @@
 
 FOLDER holds the clones, which stay as they are: copies of them get our solvers and data sets, and benchopt runs them,
 each solver until it makes no more progress, or for `--timeout` seconds (in the copies, `__init__` calls that of its
-parent, which benchopt 1.10 needs and they, made for 1.5 to 1.7, do not do). A solver that cannot be imported is left out.
-The data are the simulated ones of the benchmarks and those of scikit-learn that need no download.
+parent, which benchopt 1.10 needs and they, made for 1.5 to 1.7, do not do). A solver that cannot be imported is
+left out. The data are the simulated ones of the benchmarks and those of scikit-learn that need no download.
 
 For each problem the record has the seconds until (F - F*) / F* <= 1e-3, 1e-6 and 1e-9, F* being the lowest F of all
 solvers, null where that was not reached; the figure has the curves at reg = 0.1.
