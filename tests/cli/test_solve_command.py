@@ -35,7 +35,7 @@ def test_solutions_are_scikit_learns(command, file, tmp_path):
     for expected in (
         "3 converged",
         "3 lasso, 30 x 20, from problems.npz",
-        "sure, float64 on",
+        "float64 on cpu",
         "solutions.npz",
     ):
         assert expected in outcome.out
