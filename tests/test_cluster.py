@@ -17,6 +17,7 @@ from sureprox import SureproxError
 from sureprox.base import connection, tasks
 from sureprox.base.cluster import WorkerLostError, done_on, listening, map_on, report, unwanted
 from sureprox.base.connection import connected, event_loop
+from sureprox.kernels.runtime.threads import available
 
 distributed = pytest.importorskip("distributed")
 pytestmark = pytest.mark.filterwarnings("default")
@@ -209,7 +210,9 @@ def test_a_worker_that_takes_long_to_come_back_is_waited_for(monkeypatch):
     dask = pytest.importorskip("dask")
     monkeypatch.setattr(tasks, "EVERY", 1.0)
     monkeypatch.setattr(tasks, "SILENCE", 120)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     with dask.config.set({"distributed.deploy.lost-worker-timeout": "0s"}), connected("local") as client:
+        assert client.submit(available).result() == 1  # a thread: there is a worker for each core
         (worker,) = client.run(os.getpid).values()
         os.kill(worker, signal.SIGKILL)
         assert list(map_on(client, abs, [-1])) == [1]

@@ -97,7 +97,7 @@ LOGISTIC = [name for name in PENALTIES if name not in ("none", "nnls", "with fre
 @pytest.mark.parametrize(("m", "n"), [(30, 17), (15, 24)])
 def test_logistic_kernel_and_specification_are_optimal(name, m, n):
     given = logistic(m, n, name)
-    plain, ours = working_set.solved(given, 1e-9, 1e-9), cpu.solved(given, 1e-9, 1e-9)
+    plain, ours = working_set.solved(given, 1e-9, 1e-9).x, cpu.solved(given, 1e-9, 1e-9).x
     for x in (plain, ours):
         seen = given.certificate(x)
         assert bool((seen.gap <= 1e-9 * seen.objective).all())
@@ -161,7 +161,7 @@ def test_logistic_agrees_with_scikit_learn():
 @pytest.mark.parametrize(("m", "n"), [(70, 40), (40, 90)])
 def test_sparse_and_dense_are_the_same_problem(loss, dtype, m, n):
     given = sparse(m, n, 2, dtype=dtype, loss=loss)
-    ours, plain = cpu.solved(given, 1e-9, 1e-9), working_set.solved(given, 1e-9, 1e-9)
+    ours, plain = cpu.solved(given, 1e-9, 1e-9).x, working_set.solved(given, 1e-9, 1e-9).x
     exact, whole = given.to(dtype=F64), densely(given.to(dtype=F64))
     for x in (ours, plain):
         seen = whole.certificate(x)
@@ -182,7 +182,7 @@ def test_a_sparse_matrix_of_zeros_has_a_solution():
 @pytest.mark.parametrize(("m", "n"), [(20, 30), (40, 17), (12, 33)])
 def test_kernel_and_specification_are_optimal(name, m, n):
     given = made(m, n, name)
-    plain, ours = working_set.solved(given, 1e-10, 1e-10), cpu.solved(given, 1e-10, 1e-10)
+    plain, ours = working_set.solved(given, 1e-10, 1e-10).x, cpu.solved(given, 1e-10, 1e-10).x
     for x in (plain, ours):
         assert bool(torch.isfinite(given.r.value(x)).all())
         assert violation(given, x) <= 1e-5
@@ -260,26 +260,53 @@ def test_neither_neighbours_nor_threads_change_a_bit():
     cases += [logistic(40, 60, batch=70, shared=shared) for shared in (False, True)]
     cases += [sparse(200, 1200, 4, lam=1.0), sparse(200, 1200, 1, lam=1.0), sparse(50, 60, 70, loss=Logistic)]
     for given in cases:
-        whole = cpu.solved(given, 1e-6, 1e-6)  # of a shared A, the whole normal matrix is computed
-        few = cpu.solved(given.select(torch.arange(min(2, given.batch))), 1e-6, 1e-6)
+        whole = cpu.solved(given, 1e-6, 1e-6).x  # of a shared A, the whole normal matrix is computed
+        few = cpu.solved(given.select(torch.arange(min(2, given.batch))), 1e-6, 1e-6).x
         try:
             torch.set_num_threads(3)
-            assert torch.equal(cpu.solved(given, 1e-6, 1e-6), whole)
+            assert torch.equal(cpu.solved(given, 1e-6, 1e-6).x, whole)
         finally:
             torch.set_num_threads(threads)
         assert torch.equal(few, whole[: len(few)])
-        assert torch.equal(cpu.solved(given, 1e-6, 1e-6), whole)
+        assert torch.equal(cpu.solved(given, 1e-6, 1e-6).x, whole)
 
 
 def test_a_large_matrix_is_shared_among_threads():
     given, threads = made(150, 4000, batch=1, shared=True), torch.get_num_threads()
-    alone = cpu.solved(given, 1e-8, 1e-8)
+    alone = cpu.solved(given, 1e-8, 1e-8).x
     try:
         torch.set_num_threads(2)
-        assert torch.equal(cpu.solved(given, 1e-8, 1e-8), alone)
+        assert torch.equal(cpu.solved(given, 1e-8, 1e-8).x, alone)
     finally:
         torch.set_num_threads(threads)
     assert bool(given.certificate(alone).gap <= 1e-8 * given.objective(alone))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, F64])
+def test_what_the_kernel_says_of_its_points_is_their_certificate(dtype):
+    """As loose as points may be, and where all that joins at a time is not yet the support."""
+    cases = [made(30, 50, name, dtype=dtype, shared=name == "box") for name in PENALTIES]
+    cases += [logistic(30, 50, name, dtype=dtype) for name in LOGISTIC]
+    cases += [sparse(300, 900, 2, dtype=dtype, loss=loss, lam=2.0) for loss in (LeastSquares, Logistic)]
+    for given in cases:
+        for tol in (0.3, 1e-6):
+            x, seen = cpu.solved(given, tol, tol)
+            plain = given.to(dtype=F64).certificate(x)
+            size = plain.objective.abs().max()
+            for name in ("objective", "kkt", "grad"):
+                scale = float(size if name == "objective" else 1 + plain.grad.abs().max())
+                torch.testing.assert_close(getattr(seen, name), getattr(plain, name), rtol=1e-11, atol=1e-12 * scale)
+            torch.testing.assert_close(seen.gap, plain.gap, rtol=1e-6, atol=1e-12 * float(size))
+
+
+def test_a_start_that_there_is_no_room_for_is_said_to_be_unknown(monkeypatch):
+    given = made(30, 50, batch=2)
+    monkeypatch.setattr(cpu, "MOST", 5)
+    start = torch.zeros(2, 50, dtype=F64)
+    start[0] = 1
+    x, seen = cpu.solved(given, 0.5, 1.0, start)
+    assert torch.isnan(seen.objective).tolist() == [True, False]
+    assert torch.equal(x[0], start[0])
 
 
 @pytest.mark.parametrize("way", [cpu.solved, working_set.solved])
@@ -289,8 +316,8 @@ def test_a_chain_is_as_good_as_solves_of_their_own(way):
     chain = along(given, scales) if way is cpu.solved else None
     spread = Problem(given.f, given.r).select(torch.arange(2).repeat_interleave(4))
     spread = Problem(spread.f, spread.r.scaled(scales.reshape(-1)))
-    x = way(spread if chain is None else chain, 1e-9, 1e-9, None, 4)
-    alone = cpu.solved(spread, 1e-9, 1e-9)
+    x = way(spread if chain is None else chain, 1e-9, 1e-9, None, 4).x
+    alone = cpu.solved(spread, 1e-9, 1e-9).x
     torch.testing.assert_close(spread.objective(x), spread.objective(alone), rtol=1e-8, atol=0)
 
 
@@ -301,10 +328,12 @@ def test_coordinates_come_and_go_along_a_chain(name):
     given = made(40, 60, name)
     scales = torch.cat([torch.logspace(1, -2, 25), torch.logspace(-2, 1, 10), torch.tensor([0.01, 2.0, 0.1])]).double()
     chain = along(given, scales.expand(3, -1))
-    x = cpu.solved(chain, 1e-9, 1e-9, None, len(scales))
-    alone = cpu.solved(chain, 1e-9, 1e-9)
+    x, seen = cpu.solved(chain, 1e-9, 1e-9, None, len(scales))
+    alone = cpu.solved(chain, 1e-9, 1e-9).x
     torch.testing.assert_close(chain.objective(x), chain.objective(alone), rtol=1e-7, atol=1e-9)
-    third = cpu.solved(along(given.select(torch.tensor([2])), scales[None]), 1e-9, 1e-9, None, len(scales))
+    torch.testing.assert_close(seen.objective, chain.objective(x), rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(seen.grad, chain.grad(x), rtol=1e-9, atol=1e-9)
+    third = cpu.solved(along(given.select(torch.tensor([2])), scales[None]), 1e-9, 1e-9, None, len(scales)).x
     assert torch.equal(third, x[-len(scales) :])
 
 
@@ -312,8 +341,8 @@ def test_coordinates_come_and_go_along_a_chain(name):
 def test_from_a_start(way):
     given = made(25, 40, "box")
     start = torch.randn(3, 40, dtype=F64, generator=torch.Generator().manual_seed(1))
-    x = way(given, 1e-9, 1e-9, start)
-    zero = way(given, 1e-9, 1e-9)
+    x = way(given, 1e-9, 1e-9, start).x
+    zero = way(given, 1e-9, 1e-9).x
     torch.testing.assert_close(given.objective(x), given.objective(zero), rtol=1e-8, atol=1e-12)
 
 
@@ -428,4 +457,5 @@ def test_the_constants_are_those_of_the_specification():
         assert float(found[1]) == getattr(working_set, here)
 
 
-NAMES = ("LEAST", "SHARE", "SPARE", "LOOSE", "SMALL", "FLAT", "DEPENDS", "EPOCHS", "FLATTEST", "LENGTHS", "LEVEL")
+NAMES = ("LEAST", "SHARE", "SPARE", "LOOSE", "SMALL", "MANY", "FLAT", "DEPENDS", "EPOCHS", "FLATTEST", "LENGTHS")
+NAMES += ("LEVEL",)

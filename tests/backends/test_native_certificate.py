@@ -88,7 +88,7 @@ def test_a_solve_uses_it_and_needs_no_copy_of_a_in_float64(monkeypatch):
     )
     problem = drawn(20, 30, 500, torch.float32)
     monkeypatch.setattr(Problem, "to", lambda *_, **__: pytest.fail("A was copied"))
-    solution = sp.solve(problem)
+    solution = sp.solve(problem, max_iter=999)  # by iterations
     assert bool(solution.converged.all())
     assert set(called) == {(cpu_certificate.CERTIFICATE, torch.float32)}
     monkeypatch.undo()

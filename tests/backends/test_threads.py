@@ -12,6 +12,7 @@ import torch
 
 import sureprox as sp
 from engines import kernels
+from sureprox.base.machine import quota
 from sureprox.base.operations import PLAIN
 from sureprox.kernels.runtime import sharing, threads
 from sureprox.optimizers import FISTA, ISTA
@@ -163,3 +164,40 @@ def test_where_kernels_compute_the_products_small_is_what_is_left(native, two_th
     problem = problem if shift is None else problem.shifted(shift)
     with sharing.few_threads(form_of(problem), batch, kernels(problem, FISTA(), True), FISTA()):
         assert torch.get_num_threads() == expected
+
+
+def test_the_threads_of_kernels_are_those_of_pytorch(two_threads):
+    assert threads.available() == 2
+    torch.set_num_threads(1)
+    assert threads.available() == 1
+    torch.set_num_threads(2)
+    with threads.one_thread():  # operations of PyTorch alone are held to one
+        assert (threads.available(), torch.get_num_threads()) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({"cpu.max": "150000 100000\n"}, 2),
+        ({"cpu.max": "max 100000\n"}, None),
+        ({"cpu/cpu.cfs_quota_us": "50000\n", "cpu/cpu.cfs_period_us": "100000\n"}, 1),
+        ({"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, None),
+        ({}, None),
+    ],
+)
+def test_a_container_has_no_more_threads_than_its_limit(two_threads, tmp_path, monkeypatch, files, expected):
+    (tmp_path / "cpu").mkdir()
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    assert quota(tmp_path) == expected
+    monkeypatch.setattr(threads, "_most", lambda: quota(tmp_path) or sys.maxsize)
+    assert threads.available() == min(2, expected or 2)
+
+
+def test_workers_of_joblib_have_the_threads_that_joblib_gives_them(monkeypatch):
+    """By OMP_NUM_THREADS, which PyTorch reads when it is imported."""
+    joblib = pytest.importorskip("joblib")
+    monkeypatch.delenv("SUREPROX_CHECK_SHAPES", raising=False)
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    with joblib.parallel_config("loky", inner_max_num_threads=1):
+        assert joblib.Parallel(n_jobs=2)(joblib.delayed(threads.available)() for _ in range(2)) == [1, 1]

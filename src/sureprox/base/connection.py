@@ -3,13 +3,13 @@
 import asyncio
 import contextlib
 import logging
-import os
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
 from typing import Any
 
 from sureprox.base.errors import InputError, SureproxError
+from sureprox.base.machine import cores
 
 LOOPBACK = "127.0.0.1"
 LIMIT = 120.0  # seconds in which a thread begins, or a cluster of this machine answers, however busy that is
@@ -19,11 +19,6 @@ DEAF = "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n"
 # Dask lets its workers give every large array back to the system at once, for which new pages have to be made at each
 # step: it more than doubled the time of a shard. So they keep up to 64 MiB, as processes do that nobody told otherwise.
 KEEP = {"MALLOC_TRIM_THRESHOLD_": 2**26, "MALLOC_MMAP_THRESHOLD_": 2**25}
-
-
-def cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @contextlib.contextmanager
@@ -134,7 +129,7 @@ def _local(loop: Any) -> Iterator[Any]:
 
     settings = {
         "distributed.deploy.lost-worker-timeout": f"{LIMIT}s",  # in which one that died is started anew
-        "distributed.nanny.pre-spawn-environ": KEEP,
+        "distributed.nanny.pre-spawn-environ": dask.config.get("distributed.nanny.pre-spawn-environ", {}) | KEEP,
         "distributed.scheduler.http.routes": [],
         "distributed.worker.http.routes": [],
     }

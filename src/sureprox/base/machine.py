@@ -4,11 +4,33 @@ import os
 import platform
 from datetime import UTC, datetime
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from sureprox._version import __version__
+
+CONTROL_GROUP = Path("/sys/fs/cgroup")  # of this process, as a container sees it
+QUOTAS = (("cpu.max",), ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us"))  # files with a limit and a period
+
+
+def cores() -> int:
+    """Cores that this process may use, by its affinity and by the limit of its control group."""
+    found = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(found, quota() or found)
+
+
+def quota(folder: Path = CONTROL_GROUP) -> int | None:
+    """So many cores' time may the control group of this process spend, rounded up; None without a limit."""
+    for names in QUOTAS:
+        try:
+            limit, period = " ".join((folder / name).read_text() for name in names).split()[:2]
+        except (OSError, ValueError):
+            continue
+        if limit.isdigit() and period.isdigit() and int(period):  # else "max", or -1
+            return max(1, -(-int(limit) // int(period)))
+    return None
 
 
 def machine(device: torch.device) -> str:

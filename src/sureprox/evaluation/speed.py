@@ -9,8 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sureprox.base.connection import cores
-from sureprox.base.machine import wait
+from sureprox.base.machine import cores, wait
 from sureprox.guarantee import Certified
 from sureprox.kernels.runtime.structure import structure, tensors
 from sureprox.optimizers import FISTA, ISTA, Optimizer, State, load

@@ -10,9 +10,9 @@ import numpy as np
 import torch
 
 from sureprox.base.cluster import map_on
-from sureprox.base.connection import cores
 from sureprox.base.defaults import MAX_ITER
 from sureprox.base.errors import InputError
+from sureprox.base.machine import cores
 from sureprox.many.facts import described, understood
 from sureprox.many.memory import free_memory
 from sureprox.many.parts import Part

@@ -99,8 +99,7 @@ class BatchData(ABC):  # noqa: B024  its subclasses have the abstract methods
 
     @property
     def requires_grad(self) -> bool:
-        own = any(value.requires_grad for value in self._tensors().values())
-        return own or any(part.requires_grad for part in self._parts().values())
+        return any(value.requires_grad for value in self.tensors())
 
 
 def converted(kind: torch.dtype, wanted: torch.dtype | None) -> torch.dtype | None:

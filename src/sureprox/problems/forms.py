@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from math import log
 from typing import NamedTuple
 
 import torch
@@ -267,12 +268,19 @@ def groups_of(problem: Problem) -> SparseGroup:
 
 
 def value_at_zero(problem: Problem) -> Scalars | None:
-    """F(0) in float64, where that takes no product with A: for least squares."""
+    """F(0) in float64, where that takes no product with A: for squares and the logistic loss, without weights."""
     f, r = problem.f, problem.r
-    if type(f) is not LeastSquares or f.root is not None or problem.shift is not None:
+    weighted = getattr(f, "weights", None) is not None or getattr(f, "offset", None) is not None
+    if type(f) not in (LeastSquares, Logistic) or weighted or problem.shift is not None or not is_separable(r):
         return None
-    zero = torch.zeros(problem.batch, problem.n, dtype=torch.float64, device=problem.device)
-    return 0.5 * f.b.double().square().sum(1) + r.to(dtype=torch.float64).value(zero)
+    if isinstance(f, LeastSquares):
+        value = 0.5 * f.b.double().square().sum(1)
+    else:
+        value = torch.full((problem.batch,), log(2), dtype=torch.float64, device=problem.device)
+    if not r.restricts:
+        return value
+    zero = torch.zeros(problem.batch, problem.n, dtype=problem.dtype, device=problem.device)
+    return torch.where(r.excludes_zero(zero).any(1), torch.inf, value)
 
 
 def scaled(problem: Problem, scale: Scalars) -> Problem:

@@ -7,6 +7,7 @@ from sureprox.base.errors import InputError
 from sureprox.base.types import Vectors
 from sureprox.problems.blocks import BLOCKS
 from sureprox.problems.penalty import Penalty
+from sureprox.problems.problem import Problem
 from sureprox.problems.separable import is_separable
 
 SCALES = (1e-3, 1.0, 1e3)
@@ -14,15 +15,17 @@ ROUNDING = 1e-6  # relative, far above that of sums in float64
 
 
 @torch.no_grad()
-def require_separable(r: Penalty, zero: Vectors) -> None:
-    """Refuse an r, in float64, that is no sum of functions of one coordinate, or whose subdiff does not belong to it.
+def require_separable(problem: Problem) -> None:
+    """Refuse an r that is no sum of functions of one coordinate, or whose subdiff does not belong to it.
 
     With u and v in the domain, and p, q the two points that take every other coordinate from u and the rest from v,
     r(u) + r(v) = r(p) + r(q). And r(v) >= r(u) + <s, v - u> for both corners s of the box `subdiff(u)`. The penalties
     of this package, of exactly their classes, are not tried.
     """
-    if is_separable(r) or type(r) in BLOCKS:
+    if is_separable(problem.r) or type(problem.r) in BLOCKS:
         return
+    r = problem.r.to(dtype=torch.float64)
+    zero = torch.zeros(problem.batch, problem.n, dtype=torch.float64, device=problem.device)
     generator = torch.Generator().manual_seed(0)
     swap = torch.arange(zero.shape[1], device=zero.device) % 2 == 0
     for scale in SCALES:

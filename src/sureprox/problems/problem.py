@@ -1,8 +1,8 @@
 """Problem = smooth part + penalty, possibly translated."""
 
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, TypeVar
+from functools import cache, partial
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -135,9 +135,9 @@ class Problem:
     def _duals(self) -> tuple[HasSmoothDual, HasPenaltyDual] | None:
         """f and r if each of their classes says itself what the gap needs."""
         f, r = self.f, self.r
-        if not isinstance(f, HasSmoothDual) or not isinstance(r, HasPenaltyDual):
+        if not (f.states("fenchel_young") and r.states("fenchel_young") and _have_duals(type(f), type(r))):
             return None
-        return (f, r) if self.f.states("fenchel_young") and self.r.states("fenchel_young") else None
+        return cast("tuple[HasSmoothDual, HasPenaltyDual]", (f, r))
 
     def duality_gap(self, x: Vectors) -> Scalars:
         """An upper bound on F(x) - F*, zero at the solution; see `certificate`."""
@@ -231,6 +231,12 @@ class Problem:
             f"Problem({type(self.f).__name__} + {type(self.r).__name__}, batch={batch}, n={self.n}, "
             f"{self.dtype}, {self.device}{moved})"
         )
+
+
+@cache
+def _have_duals(f: type, r: type) -> bool:
+    """Once for each class: Python looks through all names of a protocol each time."""
+    return issubclass(f, HasSmoothDual) and issubclass(r, HasPenaltyDual)
 
 
 def _grad(f: Smooth, y: Vectors, z: Rows) -> Vectors:

@@ -1,6 +1,6 @@
 """The separable penalty: l1, l2 and bounds, in one class; the usual names are constructors of it."""
 
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeGuard
 
 import torch
 from torch import Tensor
@@ -324,7 +324,7 @@ class Zero(Separable, constructor=True):
 EXACT = (Separable, L1, WeightedL1, ElasticNet, NonNegative, Box, Zero)  # exactly these, and none of their subclasses
 
 
-def is_separable(r: Penalty) -> bool:
+def is_separable(r: Penalty) -> TypeGuard[Separable]:
     """Whether r is exactly one of the penalties of this file."""
     return type(r) in EXACT
 

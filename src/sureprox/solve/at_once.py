@@ -68,19 +68,23 @@ def solved_at_once(
     assert operations.solved is not None
     with one_thread():
         rule = StoppingRule(problem, None, tol, floor, operations)
-        x = operations.solved(problem, tol, tol if floor is None else floor, start, chain)
-        seen = rule.measure(x)
-        if not bool(seen.converged.all()):
+        x, certificate = operations.solved(problem, tol, tol if floor is None else floor, start, chain)
+        seen = rule.judged(x, certificate)
+        solved = bool(seen.converged.all())
+        if not solved:
             x = _more_slowly(problem, operations, tol, x, ~seen.converged, rule)
             seen = rule.measure(x)
-        if not bool(seen.converged.all()):
+            solved = bool(seen.converged.all())
+        if not solved:
             x, seen = _unless_zero_is_better(x, seen, rule)
     coarse = x.to(problem.dtype)
-    refined = (coarse.double() != x).any(1)
+    refined = torch.zeros_like(seen.converged) if coarse is x else (coarse != x).any(1)
+    x = x if bool(refined.any()) else coarse
     zero = torch.zeros(problem.batch, dtype=torch.int64)
     none = torch.zeros(problem.batch, dtype=torch.float64)
+    left = (~seen.converged).nonzero()[:, 0]
     solution = Solution(
-        x=x if bool(refined.any()) else coarse,
+        x=x,
         objective=seen.objective,
         gap=seen.gap,
         kkt=seen.kkt,
@@ -96,9 +100,9 @@ def solved_at_once(
         refined=refined,
         engine="kernels",
         grid=problem.grid,
+        screening=Screening(problem, x, seen.gap),
     )
-    left = (~seen.converged).nonzero()[:, 0]
-    return AtOnce(replace(solution, screening=Screening(problem, solution.x, solution.gap)), seen, left)
+    return AtOnce(solution, seen, left)
 
 
 def _more_slowly(
@@ -120,14 +124,15 @@ def _more_slowly(
         if not len(index):
             break
         part = scaled(problem.select(index), steps[index] ** (k / LINKS))
-        point = operations.solved(part, tol, tol, point, 1)
-        going = StoppingRule(part, None, max(tol, SURE), None, operations).measure(point).converged
+        point, certificate = operations.solved(part, tol, tol, point, 1)
+        going = StoppingRule(part, None, max(tol, SURE), None, operations).judged(point, certificate).converged
         index, point = index[going], point[going]
     x = x.index_copy(0, index, point)
     again = (wanted & ~rule.by_gap).index_fill(0, index, True).nonzero()[:, 0]
     if not len(again):
         return x
-    return x.index_copy(0, again, operations.solved(problem.select(again), SHARPER * tol, SHARPER * tol, x[again], 1))
+    more = operations.solved(problem.select(again), SHARPER * tol, SHARPER * tol, x[again], 1)
+    return x.index_copy(0, again, more.x)
 
 
 def _unless_zero_is_better(x: Vectors, seen: Measurement, rule: StoppingRule) -> tuple[Vectors, Measurement]:

@@ -12,6 +12,7 @@ import torch
 from sureprox.base.defaults import ENOUGH, MAX_ITER, TOL
 from sureprox.base.errors import InputError
 from sureprox.base.names import PRETRAINED
+from sureprox.base.operations import PLAIN
 from sureprox.guarantee import Track
 from sureprox.kernels.runtime.sharing import few_threads
 from sureprox.optimizers import FISTA, ISTA, LearnedOptimizer, Optimizer, Sure, load
@@ -215,8 +216,9 @@ def solve(
     assert not isinstance(differentiable, str)
     free = optimizer is None and certify and not record and max_iter >= ENOUGH
     free = free and all(given is None for given in (x0, step_size, generator))
-    if free and polish is not False and not differentiable and not (torch.is_grad_enabled() and problem.requires_grad):
-        operations = at_once(form_of(problem), engine)
+    if free and polish is not False and not differentiable:
+        form = form_of(problem)
+        operations = PLAIN if form.differentiable and torch.is_grad_enabled() else at_once(form, engine)
         if operations.solved is not None:
             first = solved_at_once(problem, operations, tol, floor)
             if not len(first.left):

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from sureprox.base.operations import PLAIN, Operations
-from sureprox.base.types import Scalars, Vectors
+from sureprox.base.types import Scalars
 from sureprox.problems import Problem
 from sureprox.problems.batch import taken
 from sureprox.problems.forms import value_at_zero
@@ -17,6 +17,7 @@ from sureprox.problems.free import free_gap, has_free_gap
 from sureprox.problems.own_penalty import require_separable
 from sureprox.problems.penalty import HasLooseCoordinates, HasPenaltyDual, Penalty
 from sureprox.problems.problem import Certificate
+from sureprox.problems.separable import is_separable
 
 LEAST = 1e-290  # below, a gap of squares may be nothing but underflow
 ROUNDING = 64  # units of roundoff that count as zero
@@ -71,20 +72,20 @@ def judged_by_gap(problem: Problem) -> ByGap:
 
     It waits for the device, so that it is best called before that has much to do.
     """
-    r = problem.r.to(dtype=torch.float64)
-    zero = torch.zeros(problem.batch, problem.n, dtype=torch.float64, device=problem.device)
-    each = _scalable(r, zero) & problem.has_duality_gap
+    if not problem.has_duality_gap:
+        each = torch.zeros(problem.batch, dtype=torch.bool, device=problem.device)
+        return ByGap(each, False)
+    each = _scalable(problem.r, torch.ones(problem.batch, problem.n, dtype=problem.dtype, device=problem.device))
     return ByGap(each, bool(each.all()))
 
 
-def _scalable(r: Penalty, zero: Tensor) -> Tensor:
+def _scalable(r: Penalty, one: Tensor) -> Tensor:
     """(B,) bool: -s g is in the domain of r* for every g and some s > 0."""
-    if isinstance(r, HasLooseCoordinates):
-        up, down = r.loose(zero)
+    if is_separable(r) or isinstance(r, HasLooseCoordinates):
+        up, down = r.loose(one)
         return ~(up | down).any(1)
-    if not isinstance(r, HasPenaltyDual):
-        return torch.zeros_like(zero[:, 0], dtype=torch.bool)
-    one = torch.ones_like(zero)
+    assert isinstance(r, HasPenaltyDual)
+    r, one = r.to(dtype=torch.float64), one.double()
     return (r.dual_range(one)[1] > 0) & (r.dual_range(-one)[1] > 0)
 
 
@@ -124,21 +125,20 @@ class StoppingRule:
         self.operations = operations
         self.tol = tol
         self.recorded = torch.is_grad_enabled()
-        r, shape = problem.r.to(dtype=torch.float64), (problem.batch, problem.n)
-        zero = torch.zeros(shape, dtype=torch.float64, device=problem.device)
-        require_separable(r, zero)
+        require_separable(problem)
         self.by_gap, self.all_by_gap = by_gap or judged_by_gap(problem)
         self.free_gap = False
         scale = None
         if operations.solved is not None and self.all_by_gap and x0 is None:
             scale = value_at_zero(problem)
         if scale is None:
-            scale = self._looked(x0, zero)
+            scale = self._looked(x0)
         self.floor = (tol if floor is None else floor) * torch.where(torch.isfinite(scale), scale, 0.0)
 
-    def _looked(self, x0: Tensor | None, zero: Vectors) -> Scalars:
+    def _looked(self, x0: Tensor | None) -> Scalars:
         """F at the origin, from what is known there and at the start."""
-        shift = self.given.shift
+        given, shift = self.given, self.given.shift
+        zero = torch.zeros(given.batch, given.n, dtype=torch.float64, device=given.device)
         origin = zero if shift is None else -shift.double()
         at_origin = self._certificate(origin)
         start, at_start = origin, at_origin
@@ -150,7 +150,7 @@ class StoppingRule:
             steep = at_origin.grad.abs().amax(1, keepdim=True) > 0
             self.gradient = torch.where(steep, at_origin.grad, at_start.grad).abs()
             self.free_gap = has_free_gap(self.problem)
-            slopes = self.given.r.to(dtype=torch.float64).least_slope(zero)
+            slopes = given.r.to(dtype=torch.float64).least_slope(zero)
             self.slope = torch.where(torch.isfinite(scale).unsqueeze(1), slopes, 0.0)
             scale = torch.where(self.by_gap | steep.squeeze(1), scale, at_start.objective.abs())
         self._start = start, at_start
@@ -162,7 +162,7 @@ class StoppingRule:
         if "_start" not in vars(self):
             return self.measure(torch.zeros(self.given.batch, self.given.n, dtype=torch.float64))
         x, seen = vars(self).pop("_start")
-        return self._judged(x, seen)
+        return self.judged(x, seen)
 
     @cached_property
     def problem(self) -> Problem:
@@ -184,10 +184,11 @@ class StoppingRule:
 
     def measure(self, x: Tensor) -> Measurement:
         x = x.detach().double()
-        return self._judged(x, self._certificate(x))
+        return self.judged(x, self._certificate(x))
 
     @torch.no_grad()
-    def _judged(self, x: Tensor, seen: Certificate) -> Measurement:
+    def judged(self, x: Tensor, seen: Certificate) -> Measurement:
+        """`measure` of x in float64, where its certificate is known."""
         gap, converged = seen.gap, self._small_gap(seen, seen.gap)
         if not self.all_by_gap:
             if self.free_gap:
@@ -198,7 +199,8 @@ class StoppingRule:
                 small = self._small_residuals(x, seen)
             converged = torch.where(self.by_gap, converged, small)
         converged = converged & torch.isfinite(seen.objective)
-        objective, gap, kkt = (torch.where(torch.isnan(of), torch.inf, of) for of in (seen.objective, gap, seen.kkt))
+        inf = torch.inf
+        objective, gap, kkt = (of.nan_to_num(inf, inf, -inf) for of in (seen.objective, gap, seen.kkt))
         return Measurement(objective, gap, kkt, converged, seen.grad)
 
     def _small_gap(self, seen: Certificate, gap: Tensor) -> Tensor:

@@ -60,16 +60,7 @@ template <class Loss, class T> void certify(const Certificate<T>& in, int64_t in
         }
         widened_rows(rows, stride, b + first, count, x, g, loss, padded);
     }
-    double size = 0, kkt = 0;
-    bool within = true;
-    for (int64_t j = 0; j < n; j++) {
-        size += r.value(j, x[j]), within &= r.within(j, x[j]);
-        kkt = std::max(kkt, r.residual(j, x[j], g[j]));
-    }
-    const double gap = gap_of(r, n, x, g, loss), value = loss.value() + size;
-    const double lost = value - value;  // zero, or not a number: then nothing is one
-    double* out = in.out + 3 * instance;
-    out[0] = within ? value : Penalty::NONE, out[1] = gap + lost, out[2] = kkt + lost;
+    judge(r, n, x, g, loss, in.out + 3 * instance);
     std::memcpy(in.gradient + instance * n, g, n * sizeof(double));
 }
 

@@ -102,3 +102,17 @@ double gap_of(const Penalty& r, int64_t n, const double* x, const double* g, con
     if (r.plain) return first;
     return std::min({first, at(std::min(std::max(1.0, -low), high)), at(0)});
 }
+
+// F, its duality gap and the KKT residual at x, as in `gap_of`
+template <class Loss>
+void judge(const Penalty& r, int64_t n, const double* x, const double* g, const Loss& loss, double* out) {
+    double size = 0, kkt = 0;
+    bool within = true;
+    for (int64_t j = 0; j < n; j++) {
+        size += r.value(j, x[j]), within &= r.within(j, x[j]);
+        kkt = std::max(kkt, r.residual(j, x[j], g[j]));
+    }
+    const double gap = gap_of(r, n, x, g, loss), value = loss.value() + size;
+    const double lost = value - value;  // zero, or not a number: then nothing is one
+    out[0] = within ? value : Penalty::NONE, out[1] = gap + lost, out[2] = kkt + lost;
+}

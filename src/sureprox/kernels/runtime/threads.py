@@ -17,6 +17,8 @@ from typing import Any
 
 import torch
 
+from sureprox.base.machine import quota
+
 _given: ContextVar[int | None] = ContextVar("given", default=None)
 _used = 1  # threads, at most, of a solve in this process
 
@@ -38,8 +40,14 @@ def remember() -> None:
 
 
 def available() -> int:
-    """Threads that the user has given PyTorch, also where its operations are held to one."""
-    return _given.get() or torch.get_num_threads()
+    """Threads that the user has given PyTorch, also where its operations are held to one, up to what a container may
+    use: PyTorch counts the cores of the machine."""
+    return min(_given.get() or torch.get_num_threads(), _most())
+
+
+@cache
+def _most() -> int:
+    return quota() or sys.maxsize
 
 
 @contextmanager

@@ -6,11 +6,12 @@
 #include "working_set/inner.h"
 
 template <class T> struct WorkingSet {
-    const T *A, *b, *l1, *l2, *low, *high;  // A: dense, or the values of a sparse one, by rows
-    const int *starts, *places, *starts_t, *places_t;  // of a sparse A and of A', else null
+    const T *A, *b, *l1, *l2, *low, *high;  // A: dense, or null
+    const int *starts_t, *places_t;         // of a sparse A: A' by rows, else null
     const T* values_t;
     const double* start;        // (batch, n), or null: zero
-    double *x, *squares, *gram; // (batch, n); of the columns, and A'A of a shared A: room for both, or null
+    double *x, *out, *gradient; // (batch, n), and what is known there: (batch, 3) and (batch, n), see certificate.h
+    double *squares, *gram;     // of the columns, and A'A of a shared A: room for both, or null
     int64_t batch, m, n, copies, chain, most, logistic;  // `copies` of one A: `batch` where it is shared
     int64_t l1_row, l1_column, l2_row, l2_column, low_row, low_column, high_row, high_column;
     double tol, floor;
@@ -20,7 +21,7 @@ template <class T> struct WorkingSet {
 constexpr int64_t WORKING_SETS = 60;     // working sets
 constexpr int64_t ITERATIONS = 1000;     // what may be spent on an instance: two products with A in each,
 constexpr int64_t ENOUGH = 1 << 26;      // or so many multiply-adds, tens of milliseconds
-constexpr int64_t LEAST = 16;
+constexpr int64_t LEAST = 16, MANY = 512;
 constexpr double SHARE = 1.5, SPARE = 0.9, LOOSE = 0.3, SMALL = 1e-12;  // as in support/working_set.py: a test compares them
 constexpr double FLATTEST = 1e-6, LEVEL = 4e-15;
 constexpr int64_t LENGTHS = 30;
@@ -110,6 +111,15 @@ template <class T, class Held, class Loss> struct Chain {
     }
 
     bool fits(int64_t count) const { return count <= in.most && W.fits(count); }
+
+    // x, and what is known there: of t and g, which were computed from A; nothing where there was no room for that
+    void give(int64_t instance) const {
+        double* out = in.out + 3 * instance;
+        if (b.empty()) std::fill(out, out + 3, std::nan(""));
+        else judge(r, in.n, x.data(), g.data(), loss, out);
+        std::copy_n(x.data(), in.n, in.x + instance * in.n);
+        std::copy_n(g.data(), in.n, in.gradient + instance * in.n);
+    }
 
     // `followed`: the solution of the instance before is known.
     void solve(int64_t instance, bool followed) {
@@ -213,7 +223,8 @@ template <class T, class Held, class Loss> struct Chain {
             const double v = r.residual(j, x[j], g[j]);
             if (v > SMALL * std::fabs(g[j])) wanted.push_back({v * v / (norms[j] + r.l2[j]), j});
         }
-        const int64_t usual = std::max<int64_t>(LEAST, int64_t(SHARE * std::sqrt(double(in.n))));
+        const double root = SHARE * std::sqrt(double(in.n)), thin = std::sqrt(double(in.m) * in.n / W.read());
+        const int64_t usual = std::max<int64_t>(LEAST, int64_t(std::max(root, std::min<double>(root * thin, MANY))));
         const int64_t count = std::min<int64_t>(std::max(usual, size), int64_t(wanted.size()));
         const auto better = [](const auto& a, const auto& b) {
             return a.first > b.first || (a.first == b.first && a.second < b.second);
@@ -250,12 +261,12 @@ template <class Held, class Loss, class T> void working_sets(const WorkingSet<T>
             const bool first = i == which * in.chain;
             if (first) chain.begin(i);
             chain.solve(i, !first);
-            std::copy_n(chain.x.data(), in.n, in.x + i * in.n);
+            chain.give(i);
         }
     });
 }
 
 template <class T> void working_set(const WorkingSet<T>& in) {
-    if (in.starts) return in.logistic ? working_sets<Entries<T>, Logistic>(in) : working_sets<Entries<T>, Squares>(in);
+    if (in.starts_t) return in.logistic ? working_sets<Entries<T>, Logistic>(in) : working_sets<Entries<T>, Squares>(in);
     return in.logistic ? working_sets<Columns<T>, Logistic>(in) : working_sets<Columns<T>, Squares>(in);
 }
