@@ -328,9 +328,11 @@ def test_coordinates_come_and_go_along_a_chain(name):
     given = made(40, 60, name)
     scales = torch.cat([torch.logspace(1, -2, 25), torch.logspace(-2, 1, 10), torch.tensor([0.01, 2.0, 0.1])]).double()
     chain = along(given, scales.expand(3, -1))
-    x = cpu.solved(chain, 1e-9, 1e-9, None, len(scales)).x
+    x, seen = cpu.solved(chain, 1e-9, 1e-9, None, len(scales))
     alone = cpu.solved(chain, 1e-9, 1e-9).x
     torch.testing.assert_close(chain.objective(x), chain.objective(alone), rtol=1e-7, atol=1e-9)
+    torch.testing.assert_close(seen.objective, chain.objective(x), rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(seen.grad, chain.grad(x), rtol=1e-9, atol=1e-9)
     third = cpu.solved(along(given.select(torch.tensor([2])), scales[None]), 1e-9, 1e-9, None, len(scales)).x
     assert torch.equal(third, x[-len(scales) :])
 

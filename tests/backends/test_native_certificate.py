@@ -6,8 +6,7 @@ import torch
 import sureprox as sp
 from engines import kernels
 from sureprox.kernels.certificate import cpu as cpu_certificate
-from sureprox.problems import LeastSquares, Problem
-from sureprox.problems.forms import along
+from sureprox.problems import Problem
 from sureprox.problems.problem import Certificate
 
 pytestmark = pytest.mark.usefixtures("native")
@@ -80,24 +79,6 @@ def test_neither_the_neighbours_nor_the_threads_change_a_bit():
         torch.set_num_threads(threads)
     for name in NAMES:
         assert torch.equal(torch.cat([getattr(part, name) for part in parts]), getattr(whole, name))
-
-
-@pytest.mark.parametrize("threads", [1, 3])
-def test_points_that_share_an_a_are_judged_in_groups_bit_by_bit_as_alone(threads):
-    given, before = drawn(2, 30, 50, torch.float64), torch.get_num_threads()
-    chain = along(given, torch.rand(2, 14, dtype=torch.float64) + 0.1)
-    x = point(28, 50)
-    try:
-        torch.set_num_threads(threads)
-        together = cpu_certificate.certificate(chain, x)
-    finally:
-        torch.set_num_threads(before)
-    A, b = (part.repeat_interleave(14, 0) for part in (given.f.A, given.f.b))
-    scaled = Problem(LeastSquares(A, b), chain.r)
-    check(scaled, x)
-    alone = quick(scaled, x)
-    for name in NAMES:
-        assert torch.equal(getattr(together, name), getattr(alone, name))
 
 
 def test_a_solve_uses_it_and_needs_no_copy_of_a_in_float64(monkeypatch):

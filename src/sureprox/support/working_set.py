@@ -69,7 +69,9 @@ def solved(problem: Problem, tol: float, floor: float, start: Vectors | None = N
     the solution of the one before. What a point is worth, a certificate has to say.
 
     The kernel is the same with less work: it solves W no better than its own gap asks for, leaves columns that depend
-    on others out of a Newton step, and returns numbers of the problem's precision where these are good enough.
+    on others out of a Newton step, keeps the Cholesky factor of one for the next, and returns numbers of the problem's
+    precision where these are good enough. A chain is solved to 1e-6 at least, since from near the path the next point
+    is a short step away: a Newton step, with which it begins.
     """
     exact = problem.to(dtype=torch.float64)
     pieces = Pieces(*(part.expand(problem.batch, problem.n) for part in pieces_of(exact)))

@@ -15,50 +15,38 @@ template <class T> struct Certificate {
     int64_t threads;
 };
 
-constexpr int JUDGED = 4;  // of one A that are judged with one read of it
-
-// The slopes at A x of ROWS rows, of which `count` are there, and their part of g while they are in the nearest cache: of
-// `MANY` points x (MANY, padded), whose sums are those of one.
-template <int MANY, class T, class Loss>
-void widened_rows(const T* A, int64_t stride, const T* b, int64_t m, int count, const double* x, double* g, Loss* loss,
+// The slopes at A x of ROWS rows, of which `count` are there, and their part of g while they are in the nearest cache.
+template <class T, class Loss>
+void widened_rows(const T* A, int64_t stride, const T* b, int count, const double* x, double* g, Loss& loss,
                   int64_t padded) {
-    double u[MANY][ROWS];
-    Vec<double> sum[MANY][ROWS] = {};
+    double u[ROWS];
+    Vec<double> sum[ROWS] = {};
     for (int64_t j = 0; j < padded; j += LANES<double>) {
-        Vec<double> v[MANY];
-        for (int p = 0; p < MANY; p++) v[p] = load(x + p * padded + j);
-        for (int i = 0; i < ROWS; i++) {
-            const Vec<double> a = widened(A + i * stride + j);
-            for (int p = 0; p < MANY; p++) sum[p][i] += a * v[p];
-        }
+        const Vec<double> v = load(x + j);
+        for (int i = 0; i < ROWS; i++) sum[i] += widened(A + i * stride + j) * v;
     }
-    for (int p = 0; p < MANY; p++)
-        for (int i = 0; i < ROWS; i++)
-            u[p][i] = i < count ? loss[p].row(total<double>(sum[p][i]), double(b[p * m + i])) : 0;
+    for (int i = 0; i < ROWS; i++) u[i] = i < count ? loss.row(total<double>(sum[i]), double(b[i])) : 0;
     for (int64_t j = 0; j < padded; j += LANES<double>) {
-        Vec<double> v[MANY];
-        for (int p = 0; p < MANY; p++) v[p] = load(g + p * padded + j);
+        Vec<double> v = load(g + j);
         for (int i = 0; i < ROWS; i++) {
-            const Vec<double> a = widened(A + i * stride + j);
-            for (int p = 0; p < MANY; p++) v[p] += a * u[p][i];
+            v += widened(A + i * stride + j) * u[i];
             __builtin_prefetch(A + (ROWS + i) * stride + j);
         }
-        for (int p = 0; p < MANY; p++) store(g + p * padded + j, v[p]);
+        store(g + j, v);
     }
 }
 
-// Of `MANY` instances with one A
-template <int MANY, class Loss, class T> void certify(const Certificate<T>& in, int64_t instance) {
+template <class Loss, class T> void certify(const Certificate<T>& in, int64_t instance) {
     const int64_t m = in.m, n = in.n, padded = rounded_up(n, LANES<double>);
     const T *A = in.A + instance / in.copies * m * n, *b = in.b + instance * m;
+    const double* point = in.x + instance * n;
     thread_local Penalty r;
-    thread_local Loss loss[MANY];
-    double *x = scratch<double, 2>(2 * MANY * padded), *g = x + MANY * padded;
-    std::memset(x, 0, 2 * MANY * padded * sizeof(double));
-    for (int p = 0; p < MANY; p++) {
-        loss[p].begin(m);
-        std::memcpy(x + p * padded, in.x + (instance + p) * n, n * sizeof(double));
-    }
+    thread_local Loss loss;
+    r.take(in, instance);
+    loss.begin(m);
+    double *x = scratch<double, 2>(2 * padded), *g = x + padded;
+    std::memset(x, 0, 2 * padded * sizeof(double));
+    std::memcpy(x, point, n * sizeof(double));
     // Rows may be read beyond their end, into the next one, where x is zero; the last ones are copied first.
     T* last = scratch<T, 3>(ROWS * padded);
     for (int64_t first = 0; first < m; first += ROWS) {
@@ -70,27 +58,15 @@ template <int MANY, class Loss, class T> void certify(const Certificate<T>& in, 
             for (int i = 0; i < count; i++) std::memcpy(last + i * padded, rows + i * n, n * sizeof(T));
             rows = last, stride = padded;
         }
-        widened_rows<MANY>(rows, stride, b + first, m, count, x, g, loss, padded);
+        widened_rows(rows, stride, b + first, count, x, g, loss, padded);
     }
-    for (int p = 0; p < MANY; p++, x += padded, g += padded) {
-        r.take(in, instance + p);
-        judge(r, n, x, g, loss[p], in.out + 3 * (instance + p));
-        std::memcpy(in.gradient + (instance + p) * n, g, n * sizeof(double));
-    }
-}
-
-// Instances that share an A take turns in groups, where there are enough groups for all threads.
-template <class Loss, class T> void certify_all(const Certificate<T>& in) {
-    const int64_t size = in.copies >= JUDGED * in.threads ? JUDGED : 1, groups = (in.copies + size - 1) / size;
-    parallel(in.batch / in.copies * groups, 2 * size * in.m * in.n, in.threads, [&](int64_t task) {
-        const int64_t of = task / groups * in.copies, first = of + task % groups * size;
-        const int64_t end = std::min(first + size, of + in.copies);
-        if (end - first == JUDGED) return certify<JUDGED, Loss>(in, first);
-        for (int64_t i = first; i < end; i++) certify<1, Loss>(in, i);
-    });
+    judge(r, n, x, g, loss, in.out + 3 * instance);
+    std::memcpy(in.gradient + instance * n, g, n * sizeof(double));
 }
 
 template <class T> void certificates(const Certificate<T>& in) {
-    if (in.logistic) certify_all<Logistic>(in);
-    else certify_all<Squares>(in);
+    parallel(in.batch, 2 * in.m * in.n, in.threads, [&](int64_t i) {
+        if (in.logistic) certify<Logistic>(in, i);
+        else certify<Squares>(in, i);
+    });
 }

@@ -46,6 +46,7 @@ struct Cholesky {
     // Rows up to `size` follow. `H(i, j)`: the entries for j <= i.
     template <class Entry> void extend(int64_t size, const Entry& H) {
         const int64_t first = count;
+        if (first == size) return;
         keep(first, size);
         std::fill(&L[first * stride], &L[size * stride], 0.0);
         count = size;

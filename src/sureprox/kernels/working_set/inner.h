@@ -8,7 +8,7 @@
 constexpr int64_t EPOCHS = 400;  // of one call, at most
 constexpr double FLAT = 1e-9;    // relative: less of a slope is rounding
 constexpr int64_t WORTH = 5;     // multiply-adds of a Newton step that take as long as one of coordinate descent
-constexpr double TURN = 60;      // six times as many as take as long as a rotation of a row
+constexpr double TURN = 10;      // and as long as one of a coordinate that leaves a factor
 
 struct Inner {
     enum Outcome { REACHED, MOVED, STUCK };
@@ -20,6 +20,7 @@ struct Inner {
     int64_t work = 0;          // multiply-adds so far
     std::vector<int64_t> moving, gone;  // the rows of the factor; the places of those that leave it
     std::vector<char> held;
+    bool anew = false;
     std::vector<double> right, d, image, there, by, other, ridge;
     Cholesky factor;  // of G + diag(l2) for those that move
 
@@ -77,37 +78,42 @@ struct Inner {
     double lowest(int64_t c) const { return r.l1[c] > 0 && x[c] > 0 ? std::max(r.low[c], 0.0) : r.low[c]; }
     double highest(int64_t c) const { return r.l1[c] > 0 && x[c] < 0 ? std::min(r.high[c], 0.0) : r.high[c]; }
 
-    // Their number and factor: it changes by the coordinates that come, and by those that go or whose l2 is another one.
-    int64_t face() {
+    // The coordinates that a Newton step moves, `held`, and the places of those that leave the factor: they are gone or have
+    // another l2. `anew`: all rows from the first of them on are computed anew. The multiply-adds that all this takes.
+    int64_t changes() {
         held.assign(count(), 0);
-        for (int64_t c = 0; c < count(); c++) held[c] = std::abs(side(c, x[c])) < 2;
-        const int64_t before = int64_t(moving.size());
-        double turns = 0;
+        double size = 0, turns = 0;
+        for (int64_t c = 0; c < count(); c++) held[c] = std::abs(side(c, x[c])) < 2, size += held[c];
+        const double before = double(moving.size());
         gone.clear();
-        for (int64_t i = 0; i < before; i++)
-            if (!held[moving[i]] || ridge[i] != r.l2[moving[i]]) gone.push_back(i), turns += double(before - i) * (before - i);
+        for (int64_t i = 0; i < int64_t(before); i++)
+            if (!held[moving[i]] || ridge[i] != r.l2[moving[i]]) gone.push_back(i), turns += (before - i) * (before - i);
+        const auto cube = [](double v) { return v * v * v / 6; };
+        double kept = before - double(gone.size()), cost = turns;
+        anew = false;
         if (!gone.empty()) {
-            const double first = double(gone[0]), anew = double(before) * before * before - first * first * first;
-            const bool whole = TURN * turns > anew || (!factor.dependent.empty() && factor.dependent.back() >= gone[0]);
-            work += int64_t(std::min(turns, anew / 6));
-            if (whole) {
-                factor.keep(gone[0], gone[0]);
-                moving.resize(gone[0]), ridge.resize(gone[0]);
-            } else
-                for (size_t i = gone.size(); i-- > 0;) {
-                    factor.remove(gone[i]);
-                    moving.erase(moving.begin() + gone[i]), ridge.erase(ridge.begin() + gone[i]);
-                }
+            const bool depends = !factor.dependent.empty() && factor.dependent.back() >= gone[0];
+            anew = depends || TURN * turns > cube(before) - cube(double(gone[0]));
+            if (anew) kept = double(gone[0]), cost = 0;
         }
-        const int64_t kept = int64_t(moving.size());
+        return int64_t(cost + cube(size) - cube(kept));
+    }
+
+    // The factor of those that move; their number.
+    int64_t face() {
+        work += changes();
+        if (anew) moving.resize(gone[0]), ridge.resize(gone[0]), factor.keep(gone[0], gone[0]);
+        for (size_t i = anew ? 0 : gone.size(); i-- > 0;) {
+            factor.remove(gone[i]);
+            moving.erase(moving.begin() + gone[i]), ridge.erase(ridge.begin() + gone[i]);
+        }
         for (int64_t c : moving) held[c] = 0;
         for (int64_t c = 0; c < count(); c++)
             if (held[c]) moving.push_back(c), ridge.push_back(r.l2[c]);
-        const int64_t size = int64_t(moving.size());
-        if (kept == size) return size;
-        factor.extend(size, [&](int64_t i, int64_t j) { return row(moving[i])[moving[j]] + (i == j ? ridge[i] : 0); });
-        work += (size * size * size - kept * kept * kept) / 6;
-        return size;
+        factor.extend(int64_t(moving.size()), [&](int64_t i, int64_t j) {
+            return row(moving[i])[moving[j]] + (i == j ? ridge[i] : 0);
+        });
+        return int64_t(moving.size());
     }
     // Nothing is known of G any more.
     void forget() { moving.clear(), ridge.clear(), factor.keep(0, 0); }
@@ -221,7 +227,7 @@ struct Inner {
             int64_t size = 0;
             for (int64_t c = 0; c < count(); c++) size += x[c] != 0;
             reached = false;
-            const int64_t cost = size * (size + count());
+            const int64_t cost = changes() + size * (size + count());
             if (WORTH * (work - since) < cost * (turned ? 2 : 1)) continue;
             Outcome outcome = newton();
             for (int64_t step = 0; step < size && outcome == MOVED && work < most; step++) {
