@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-MISSING = ("beartype", "hypothesis", "jaxtyping", "pytest_timeout", "xdist", "optuna", "distributed", "zarr")
+MISSING = ("beartype", "hypothesis", "jaxtyping", "pytest_timeout", "xdist", "optuna", "distributed", "zarr", "scipy")
+MISSING += ("sklearn", "matplotlib", "typer", "rich", "psutil", "celer", "cryptography", "tensorboard")
 BARE = """
 import sys
 sys.modules.update(dict.fromkeys({missing}))

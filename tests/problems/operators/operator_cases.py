@@ -1,10 +1,10 @@
 """One small operator of each kind, with the matrix that it stands for, made in another way."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
-import scipy.ndimage
-import scipy.sparse
+import pytest
 import torch
 
 from helpers import F64, normal
@@ -14,9 +14,13 @@ Case = tuple[ops.Operator, np.ndarray]
 
 DENSE = normal(6, 8, seed=1)
 OWN = normal(3, 6, 8, seed=2)
-SPARSE = scipy.sparse.random(12, 9, 0.3, random_state=0, format="csr")
 MASK = np.random.default_rng(0).random(9) > 0.5
 MASK_2D = np.random.default_rng(1).random((4, 5)) > 0.6
+
+
+def sparse() -> Any:
+    """A matrix of SciPy, which a machine with a GPU need not have."""
+    return pytest.importorskip("scipy.sparse").random(12, 9, 0.3, random_state=0, format="csr")
 
 
 def by_columns(function: Callable[[np.ndarray], np.ndarray], n: int) -> np.ndarray:
@@ -35,17 +39,18 @@ def convolved(kernel: torch.Tensor, size: int, boundary: str) -> Case:
 
 def convolved_2d(kernel: torch.Tensor, size: tuple[int, int], boundary: str) -> Case:
     """ndimage has its centre at K // 2; ours is one earlier for even K."""
+    ndimage = pytest.importorskip("scipy.ndimage")
     mode = {"zero": "constant", "circular": "wrap"}[boundary]
     origin = [-1 if length % 2 == 0 else 0 for length in kernel.shape]
     matrix = by_columns(
-        lambda x: scipy.ndimage.convolve(x.reshape(size), kernel.numpy(), mode=mode, origin=origin).ravel(),
+        lambda x: ndimage.convolve(x.reshape(size), kernel.numpy(), mode=mode, origin=origin).ravel(),
         size[0] * size[1],
     )
     return ops.Convolution(kernel, size, boundary), matrix
 
 
 def forward_differences(n: int) -> np.ndarray:
-    return scipy.sparse.diags([-np.ones(n - 1), np.ones(n - 1)], [0, 1], shape=(n - 1, n)).toarray()
+    return np.diff(np.eye(n), axis=0)
 
 
 def differences(h: int, w: int) -> np.ndarray:
@@ -100,8 +105,8 @@ def function() -> Case:
 CASES: dict[str, Callable[[], Case]] = {
     "dense": lambda: (ops.Dense(DENSE), DENSE.numpy()),
     "own": lambda: (ops.Dense(OWN), OWN.numpy()),
-    "sparse": lambda: (ops.Sparse(SPARSE), SPARSE.toarray()),
-    "sparse csr": lambda: (ops.Sparse(torch.from_numpy(SPARSE.toarray()).to_sparse()), SPARSE.toarray()),
+    "sparse": lambda: (ops.Sparse(sparse()), sparse().toarray()),
+    "sparse csr": lambda: (ops.Sparse(torch.from_numpy(sparse().toarray()).to_sparse()), sparse().toarray()),
     "circular": lambda: convolved(normal(3), 9, "circular"),
     "circular, even": lambda: convolved(normal(4), 10, "circular"),
     "zero": lambda: convolved(normal(3), 9, "zero"),
@@ -129,7 +134,7 @@ CASES: dict[str, Callable[[], Case]] = {
     ),
     "standardized": lambda: (ops.Standardized(DENSE), standardized(DENSE.numpy())),
     "standardized, own": lambda: (ops.Standardized(OWN), np.stack([standardized(A) for A in OWN.numpy()])),
-    "standardized, sparse": lambda: (ops.Standardized(SPARSE), standardized(SPARSE.toarray())),
+    "standardized, sparse": lambda: (ops.Standardized(sparse()), standardized(sparse().toarray())),
     "standardized, own numbers": lambda: (
         ops.Standardized(DENSE, normal(3, 8, seed=3), 1 + normal(3, 8, seed=4).square()),
         np.stack(
