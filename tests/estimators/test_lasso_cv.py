@@ -88,7 +88,8 @@ def test_many_responses_ride_on_working_sets_whatever_the_shape(monkeypatch):
 
 
 @pytest.mark.parametrize("responses", [1, 3])
-def test_threads_change_nothing_and_a_loose_tolerance_little(responses):
+def test_neither_threads_nor_a_loose_tolerance_change_the_errors(responses):
+    """A chain is solved to 1e-6 at least."""
     X, y = DATA["wide"]()
     Y = y if responses == 1 else y[:, None] + 5 * np.random.default_rng(0).standard_normal((len(y), responses))
     loose, threads = LassoCV(path_tol=2e-4).fit(X, Y), torch.get_num_threads()
@@ -98,9 +99,8 @@ def test_threads_change_nothing_and_a_loose_tolerance_little(responses):
     finally:
         torch.set_num_threads(threads)
     np.testing.assert_array_equal(again.mse_path_, loose.mse_path_)
-    tight = LassoCV(path_tol=1e-9).fit(X, Y)
-    np.testing.assert_allclose(loose.mse_path_, tight.mse_path_, rtol=2e-2)
-    np.testing.assert_array_equal(loose.alphas_, tight.alphas_)
+    if library(build=True) is not None:
+        np.testing.assert_array_equal(LassoCV(path_tol=1e-6).fit(X, Y).mse_path_, loose.mse_path_)
 
 
 def test_sparse_data():
