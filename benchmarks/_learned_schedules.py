@@ -17,10 +17,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-import sureprox as sp
 from sureprox.optimizers import StepSchedule
 from sureprox.optimizers.base import Seen
 from sureprox.problems import Problem
+from sureprox.solve.reference import Reference
+
+from _rival_setups import solved
 
 WINDOW, EPOCHS = 10, 200
 LOOK = 8  # epochs between two looks at the instances to choose by
@@ -68,7 +70,7 @@ class Course:
     """Where a schedule has led to on some problems, and what it should reach."""
 
     problem: Problem
-    best: Any  # sp.Reference
+    best: Reference
     state: Any
 
     def walked(self, schedule: StepSchedule) -> Any:
@@ -90,7 +92,7 @@ class Course:
 
 
 def course(problem: Problem) -> Course:
-    return Course(problem, sp.reference(problem), StepSchedule([1.0]).init(problem, problem.start()))
+    return Course(problem, solved(problem), StepSchedule([1.0]).init(problem, problem.start()))
 
 
 def train_schedule(

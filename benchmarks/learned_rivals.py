@@ -26,7 +26,7 @@ from sureprox.training.given import GivenProblems
 from _learned_schedules import RATES, chosen_schedule
 from _record import RECORDS, write_record
 from _rival_methods import trained_safe_l2o, tuned_hyperlista
-from _rival_setups import SETTINGS, Setting, stretched
+from _rival_setups import SETTINGS, Setting, solved, stretched
 
 LEVELS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
 MOST = 400  # iterations
@@ -91,7 +91,7 @@ def builders(name: str, setting: Setting, small: bool) -> dict[str, Callable[[],
     some = setting.validation.select(torch.arange(SOME))
 
     def hyperlista(signals: Tensor | None) -> Built:
-        method = tuned_hyperlista(some, signals, sp.reference(some).objective, 20 if small else 300)
+        method = tuned_hyperlista(some, signals, solved(some).objective, 20 if small else 300)
         return method, method.cost, {"c": method.c}
 
     def safe_l2o() -> Built:
@@ -129,7 +129,7 @@ def recovery(problem: Problem, z: Tensor, method: Any) -> dict[str, float]:
     *_, x = method.walk(problem, 20)
     return {
         label: float(10 * ((point - z).square().sum() / z.square().sum()).log10())
-        for label, point in {"the minimiser of F": sp.reference(problem).x, "HyperLISTA": x}.items()
+        for label, point in {"the minimiser of F": solved(problem).x, "HyperLISTA": x}.items()
     }
 
 
@@ -139,7 +139,7 @@ def added(numbers: dict[str, Any], setting: Setting, label: str, built: Built) -
     numbers["about"] = setting.about
     numbers.setdefault("training", {})[label] = facts
     for where, problem in setting.tests.items():
-        row = counted(problem, method, cost, sp.reference(problem).objective)
+        row = counted(problem, method, cost, solved(problem).objective)
         print(label, where, row["mean"], flush=True)
         for kind in ("mean", "median"):
             found = dict(zip(map("{:.0e}".format, LEVELS), row[kind], strict=True))
