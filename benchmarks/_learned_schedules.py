@@ -153,12 +153,17 @@ def descended(
 
 
 def chosen_schedule(
-    train: Problem, validation: Problem, horizon: int, momentum: bool, rates: tuple[float, ...] = RATES
+    train: Problem,
+    validation: Problem,
+    horizon: int,
+    momentum: bool,
+    rates: tuple[float, ...] = RATES,
+    losses: tuple[str, ...] = LOSSES,
 ) -> tuple[StepSchedule, dict[str, Any]]:
     """The best of all rates and losses by where it ends on `validation`, and its facts."""
     begin, check = course(train), course(validation)
     trials = []
-    for rate, loss in itertools.product(rates, LOSSES):
+    for rate, loss in itertools.product(rates, losses):
         schedule, end = train_schedule(begin, check, horizon, momentum, rate, loss)
         trials.append((end, {"rate": rate, "loss": loss, "validation": end}, schedule))
     _, facts, schedule = min(trials, key=lambda trial: trial[0])

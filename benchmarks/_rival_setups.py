@@ -31,6 +31,7 @@ class Setting:
     validation: Problem
     tests: dict[str, Problem]
     signals: dict[str, Tensor] = field(default_factory=dict)  # what b was made from, where the problem is to find it
+    many: Problem | None = None  # further instances
     known: Tensor | None = None  # those of the instances to train on and to choose by
 
 
@@ -59,7 +60,8 @@ def lasso(m: int, n: int, tests: int, outside: int) -> Setting:
         signals["signals three times as large"] = torch.tensor(z[:tests])
     about = f"LASSO {m} x {n}, one A, lam 0.1; the draws of the public script, {tests:,} test instances"
     known = torch.tensor(z[first : first + SPARE])
-    return Setting(about, part(first, FEW), part(first + FEW, CHOICE), parts, signals, known)
+    many = part(first + SPARE + tests, 1000) if outside else None
+    return Setting(about, part(first, FEW), part(first + FEW, CHOICE), parts, signals, many, known)
 
 
 @cache

@@ -23,7 +23,7 @@ from sureprox.problems import Problem
 from sureprox.training.fine_tuning import tuning
 from sureprox.training.given import GivenProblems
 
-from _learned_schedules import RATES, chosen_schedule
+from _learned_schedules import LOSSES, RATES, chosen_schedule
 from _record import RECORDS, write_record
 from _rival_methods import trained_safe_l2o, tuned_hyperlista
 from _rival_setups import SETTINGS, Setting, solved, stretched
@@ -31,6 +31,7 @@ from _rival_setups import SETTINGS, Setting, solved, stretched
 LEVELS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
 MOST = 400  # iterations
 SOME = 50  # instances for HyperLISTA and Safe-L2O
+MANY = 100  # and for a schedule that has more to learn from than it was published with
 OWN = "lasso 250 x 500"  # where everybody takes part
 Built = tuple[Any, float, dict[str, Any]]  # an optimizer or a method that walks, gradients an iteration, facts
 
@@ -88,6 +89,13 @@ def builders(name: str, setting: Setting, small: bool) -> dict[str, Callable[[],
         schedule, facts = chosen_schedule(train, check, horizon, momentum, rates)
         return schedule, 1, facts
 
+    def learned_from_many() -> Built:
+        assert setting.many is not None
+        order = torch.arange(setting.many.batch)
+        train, check = (setting.many.select(part) for part in (order[:MANY], order[MANY:]))
+        schedule, facts = chosen_schedule(train, check, 30, True, RATES[:1], LOSSES[:1])
+        return schedule, 1, facts
+
     some = setting.validation.select(torch.arange(SOME))
 
     def hyperlista(signals: Tensor | None) -> Built:
@@ -117,6 +125,7 @@ def builders(name: str, setting: Setting, small: bool) -> dict[str, Callable[[],
         everybody |= {
             "LAH Accel, shift in sight": lambda: learned(30, True, rates[:1], wide=True),
             "LAH Accel, 60 steps": lambda: learned(60, True, rates[:1]),
+            "LAH Accel, 100 instances": learned_from_many,
             "HyperLISTA": lambda: hyperlista(None if known is None else known[setting.train.batch :][:SOME]),
             "HyperLISTA, tuned for F": lambda: hyperlista(None),
             "Safe-L2O": safe_l2o,
