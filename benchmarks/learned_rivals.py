@@ -98,8 +98,9 @@ def builders(name: str, setting: Setting, small: bool) -> dict[str, Callable[[],
 
     some = setting.validation.select(torch.arange(SOME))
 
-    def hyperlista(signals: Tensor | None) -> Built:
-        method = tuned_hyperlista(some, signals, solved(some).objective, 20 if small else 300)
+    def hyperlista() -> Built:
+        assert setting.known is not None
+        method = tuned_hyperlista(some, setting.known[setting.train.batch :][:SOME], 15 if small else 150)
         return method, method.cost, {"c": method.c}
 
     def safe_l2o() -> Built:
@@ -121,13 +122,11 @@ def builders(name: str, setting: Setting, small: bool) -> dict[str, Callable[[],
         "LAH Accel": lambda: learned(30, True),
     }
     if name == OWN:
-        known = setting.known
         everybody |= {
             "LAH Accel, shift in sight": lambda: learned(30, True, rates[:1], wide=True),
             "LAH Accel, 60 steps": lambda: learned(60, True, rates[:1]),
             "LAH Accel, 100 instances": learned_from_many,
-            "HyperLISTA": lambda: hyperlista(None if known is None else known[setting.train.batch :][:SOME]),
-            "HyperLISTA, tuned for F": lambda: hyperlista(None),
+            "HyperLISTA": hyperlista,
             "Safe-L2O": safe_l2o,
         }
     return everybody
@@ -142,14 +141,18 @@ def recovery(problem: Problem, z: Tensor, method: Any) -> dict[str, float]:
     }
 
 
-def added(numbers: dict[str, Any], setting: Setting, label: str, built: Built) -> None:
+def measured(setting: Setting, built: Built) -> dict[str, dict[str, Any]]:
+    """`counted`, test by test."""
+    method, cost, _ = built
+    return {where: counted(part, method, cost, solved(part).objective) for where, part in setting.tests.items()}
+
+
+def added(numbers: dict[str, Any], setting: Setting, label: str, built: Built, rows: dict[str, Any]) -> None:
     """One row, in all tables."""
     method, cost, facts = built
     numbers["about"] = setting.about
     numbers.setdefault("training", {})[label] = facts
-    for where, problem in setting.tests.items():
-        row = counted(problem, method, cost, solved(problem).objective)
-        print(label, where, row["mean"], flush=True)
+    for where, row in rows.items():
         for kind in ("mean", "median"):
             found = dict(zip(map("{:.0e}".format, LEVELS), row[kind], strict=True))
             numbers.setdefault(kind, {}).setdefault(where, {})[label] = found
@@ -177,11 +180,13 @@ def main() -> None:
         setting = SETTINGS[name](options.small)
         print(setting.about, flush=True)
         for label, build in builders(name, setting, options.small).items():
-            settings = recorded()
-            numbers = settings.setdefault(name, {})
-            if options.missing and label in numbers.get("training", {}):
+            if options.missing and label in recorded().get(name, {}).get("training", {}):
                 continue
-            added(numbers, setting, label, build())
+            built = build()
+            rows = measured(setting, built)
+            print(label, {where: row["mean"] for where, row in rows.items()}, flush=True)
+            settings = recorded()  # now, as another setting may have been measured meanwhile
+            added(settings.setdefault(name, {}), setting, label, built, rows)
             facts = {"levels": LEVELS, "most": MOST, "start": "zero", "dtype": "float64"}
             if not options.small:
                 write_record("learned_rivals", {"options": facts, "settings": settings})
