@@ -17,10 +17,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-import sureprox as sp
 from sureprox.optimizers import StepSchedule
 from sureprox.optimizers.base import Seen
 from sureprox.problems import Problem
+from sureprox.solve.reference import Reference
+
+from _rival_setups import solved
 
 WINDOW, EPOCHS = 10, 200
 LOOK = 8  # epochs between two looks at the instances to choose by
@@ -68,7 +70,7 @@ class Course:
     """Where a schedule has led to on some problems, and what it should reach."""
 
     problem: Problem
-    best: Any  # sp.Reference
+    best: Reference
     state: Any
 
     def walked(self, schedule: StepSchedule) -> Any:
@@ -90,7 +92,7 @@ class Course:
 
 
 def course(problem: Problem) -> Course:
-    return Course(problem, sp.reference(problem), StepSchedule([1.0]).init(problem, problem.start()))
+    return Course(problem, solved(problem), StepSchedule([1.0]).init(problem, problem.start()))
 
 
 def train_schedule(
@@ -151,12 +153,17 @@ def descended(
 
 
 def chosen_schedule(
-    train: Problem, validation: Problem, horizon: int, momentum: bool, rates: tuple[float, ...] = RATES
+    train: Problem,
+    validation: Problem,
+    horizon: int,
+    momentum: bool,
+    rates: tuple[float, ...] = RATES,
+    losses: tuple[str, ...] = LOSSES,
 ) -> tuple[StepSchedule, dict[str, Any]]:
     """The best of all rates and losses by where it ends on `validation`, and its facts."""
     begin, check = course(train), course(validation)
     trials = []
-    for rate, loss in itertools.product(rates, LOSSES):
+    for rate, loss in itertools.product(rates, losses):
         schedule, end = train_schedule(begin, check, horizon, momentum, rate, loss)
         trials.append((end, {"rate": rate, "loss": loss, "validation": end}, schedule))
     _, facts, schedule = min(trials, key=lambda trial: trial[0])

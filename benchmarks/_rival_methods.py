@@ -4,10 +4,14 @@ Each yields x after 1, 2, ... iterations. `cost`: gradients an iteration; one is
 """
 
 import itertools
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
+from scipy.optimize import minimize
 from torch import Tensor
 
 from sureprox.problems import Problem
@@ -51,29 +55,25 @@ class HyperLISTA:
             share = (self.c[2] * (whole / error).log()).clamp(0, 1)
             place = ((1 - share) * (problem.n - 1)).round().long()
             passed = z.abs() >= torch.maximum(z.abs().sort(1).values.gather(1, place), theta)
-            before, x = x, torch.where(passed & (share > 0), z, shrunk(z, theta))
+            before, x = x, torch.where(passed, z, shrunk(z, theta))
             yield x
 
 
-def tuned_hyperlista(train: Problem, signals: Tensor | None, floor: Tensor, trials: int = 400) -> HyperLISTA:
-    """c1, c2, c3 at random, then ever nearer to the best: for the signals, or for F - F* where none are given."""
-    A = train.f.A if train.f.A.ndim == 2 else train.f.A[0]
+def tuned_hyperlista(train: Problem, signals: Tensor, trials: int) -> HyperLISTA:
+    """c1, c2, c3 with the smallest |x - signal|^2 after the layers: at random, then by Nelder and Mead."""
+    A = train.f.A
     W, inverse = analytic_weights(A), torch.linalg.pinv(A)
-    random = torch.Generator().manual_seed(0)
 
-    def loss(c: Tensor) -> float:
-        *_, x = HyperLISTA(A, W, inverse, tuple(c.exp().tolist())).walk(train, LAYERS)
-        error = (train.objective(x) - floor) if signals is None else (x - signals).square().sum(1)
-        return float(error.mean().nan_to_num(nan=float("inf")))
+    def loss(c: NDArray[np.float64]) -> float:
+        *_, x = HyperLISTA(A, W, inverse, tuple(np.exp(c))).walk(train, LAYERS)
+        error = float((x - signals).square().sum(1).mean().log())
+        return error if math.isfinite(error) else 1e3
 
-    best = torch.tensor([0.01, 0.01, 0.1], dtype=torch.float64).log()
-    lowest = loss(best)
-    for trial in range(trials):
-        spread = 2.0 if trial < trials // 2 else 0.3
-        c = best + spread * torch.randn(3, generator=random, dtype=torch.float64)
-        if (here := loss(c)) < lowest:
-            best, lowest = c, here
-    return HyperLISTA(A, W, inverse, tuple(best.exp().tolist()))
+    random = np.random.default_rng(0)
+    starts = np.log([0.01, 0.003, 0.3]) + random.uniform(-3, 3, (trials, 3))
+    best = min(starts, key=loss)
+    found = minimize(loss, best, method="Nelder-Mead", options={"maxfev": trials}).x
+    return HyperLISTA(A, W, inverse, tuple(np.exp(found).tolist()))
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ class SafeL2O:
 
 def trained_safe_l2o(train: Problem, validation: Problem) -> tuple[SafeL2O, dict[str, float]]:
     """Layer by layer, then all together, on F after the layers; W analytic or A itself, what is better."""
-    A = train.f.A if train.f.A.ndim == 2 else train.f.A[0]
+    A = train.f.A
     L = float(torch.linalg.matrix_norm(A, 2) ** 2)
     made, facts = [], {}
     for name, W in {"analytic W": analytic_weights(A), "W = A": A}.items():

@@ -5,6 +5,7 @@ Each setting has 10 instances to train on, 200 to choose by, and test instances 
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 
 import numpy as np
 import torch
@@ -13,6 +14,7 @@ from torch import Tensor
 import sureprox as sp
 from sureprox.penalties import ElasticNet, Separable
 from sureprox.problems import LeastSquares, Logistic, Problem
+from sureprox.solve.reference import Reference
 
 F64 = torch.float64
 FEW, CHOICE = 10, 200  # instances to train on, to choose by
@@ -29,6 +31,7 @@ class Setting:
     validation: Problem
     tests: dict[str, Problem]
     signals: dict[str, Tensor] = field(default_factory=dict)  # what b was made from, where the problem is to find it
+    many: Problem | None = None  # further instances
     known: Tensor | None = None  # those of the instances to train on and to choose by
 
 
@@ -57,7 +60,14 @@ def lasso(m: int, n: int, tests: int, outside: int) -> Setting:
         signals["signals three times as large"] = torch.tensor(z[:tests])
     about = f"LASSO {m} x {n}, one A, lam 0.1; the draws of the public script, {tests:,} test instances"
     known = torch.tensor(z[first : first + SPARE])
-    return Setting(about, part(first, FEW), part(first + FEW, CHOICE), parts, signals, known)
+    many = part(first + SPARE + tests, 1000) if outside else None
+    return Setting(about, part(first, FEW), part(first + FEW, CHOICE), parts, signals, many, known)
+
+
+@cache
+def solved(problem: Problem) -> Reference:
+    """x* and F*, to a relative gap of 1e-10, once for each batch."""
+    return sp.reference(problem, tol=1e-10)
 
 
 def stretched(problem: Problem, times: float) -> Problem:
@@ -112,11 +122,11 @@ def deblurring(tests: int) -> Setting:
     b = pictures @ B.T + 0.001 * torch.tensor(random.normal(size=pictures.shape))
     about = f"deblurring 28 x 28 within [0, 1]; digits in place of EMNIST, gradients in place of OSQP, {tests} tests"
     # over [0, 1] the penalty is linear, and |x| is x
-    return split(about, lambda i: Problem(LeastSquares(B, b[i]), Separable(1e-4, low=0.0, high=1.0)), tests)
+    return split(about, lambda i: Problem(LeastSquares(B, b[i]), Separable(1e-4, low=0.0, high=1.0)), tests, 30)
 
 
-def split(about: str, make: Callable[[slice], Problem], tests: int) -> Setting:
-    parts = (slice(0, FEW), slice(FEW, SPARE), slice(SPARE, SPARE + tests))
+def split(about: str, make: Callable[[slice], Problem], tests: int, choice: int = CHOICE) -> Setting:
+    parts = (slice(0, FEW), slice(FEW, FEW + choice), slice(SPARE, SPARE + tests))
     train, validation, test = map(make, parts)
     return Setting(about, train, validation, {"in distribution": test})
 
@@ -126,5 +136,5 @@ SETTINGS: dict[str, Callable[[bool], Setting]] = {
     "lasso 64 x 128": lambda small: lasso(64, 128, 20 if small else 1000, 0),
     "nonnegative": lambda small: nonnegative(10 if small else 100),
     "logistic": lambda small: logistic(10 if small else 200),
-    "deblurring": lambda small: deblurring(10 if small else 200),
+    "deblurring": lambda small: deblurring(10 if small else 50),
 }

@@ -23,14 +23,15 @@ from sureprox.problems import Problem
 from sureprox.training.fine_tuning import tuning
 from sureprox.training.given import GivenProblems
 
-from _learned_schedules import RATES, chosen_schedule
+from _learned_schedules import LOSSES, RATES, chosen_schedule
 from _record import RECORDS, write_record
 from _rival_methods import trained_safe_l2o, tuned_hyperlista
-from _rival_setups import SETTINGS, Setting, stretched
+from _rival_setups import SETTINGS, Setting, solved, stretched
 
 LEVELS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
 MOST = 400  # iterations
 SOME = 50  # instances for HyperLISTA and Safe-L2O
+MANY = 100  # and for a schedule that has more to learn from than it was published with
 OWN = "lasso 250 x 500"  # where everybody takes part
 Built = tuple[Any, float, dict[str, Any]]  # an optimizer or a method that walks, gradients an iteration, facts
 
@@ -88,10 +89,18 @@ def builders(name: str, setting: Setting, small: bool) -> dict[str, Callable[[],
         schedule, facts = chosen_schedule(train, check, horizon, momentum, rates)
         return schedule, 1, facts
 
+    def learned_from_many() -> Built:
+        assert setting.many is not None
+        order = torch.arange(setting.many.batch)
+        train, check = (setting.many.select(part) for part in (order[:MANY], order[MANY:]))
+        schedule, facts = chosen_schedule(train, check, 30, True, RATES[:1], LOSSES[:1])
+        return schedule, 1, facts
+
     some = setting.validation.select(torch.arange(SOME))
 
-    def hyperlista(signals: Tensor | None) -> Built:
-        method = tuned_hyperlista(some, signals, sp.reference(some).objective, 20 if small else 300)
+    def hyperlista() -> Built:
+        assert setting.known is not None
+        method = tuned_hyperlista(some, setting.known[setting.train.batch :][:SOME], 15 if small else 150)
         return method, method.cost, {"c": method.c}
 
     def safe_l2o() -> Built:
@@ -113,12 +122,11 @@ def builders(name: str, setting: Setting, small: bool) -> dict[str, Callable[[],
         "LAH Accel": lambda: learned(30, True),
     }
     if name == OWN:
-        known = setting.known
         everybody |= {
             "LAH Accel, shift in sight": lambda: learned(30, True, rates[:1], wide=True),
             "LAH Accel, 60 steps": lambda: learned(60, True, rates[:1]),
-            "HyperLISTA": lambda: hyperlista(None if known is None else known[setting.train.batch :][:SOME]),
-            "HyperLISTA, tuned for F": lambda: hyperlista(None),
+            "LAH Accel, 100 instances": learned_from_many,
+            "HyperLISTA": hyperlista,
             "Safe-L2O": safe_l2o,
         }
     return everybody
@@ -129,18 +137,22 @@ def recovery(problem: Problem, z: Tensor, method: Any) -> dict[str, float]:
     *_, x = method.walk(problem, 20)
     return {
         label: float(10 * ((point - z).square().sum() / z.square().sum()).log10())
-        for label, point in {"the minimiser of F": sp.reference(problem).x, "HyperLISTA": x}.items()
+        for label, point in {"the minimiser of F": solved(problem).x, "HyperLISTA": x}.items()
     }
 
 
-def added(numbers: dict[str, Any], setting: Setting, label: str, built: Built) -> None:
+def measured(setting: Setting, built: Built) -> dict[str, dict[str, Any]]:
+    """`counted`, test by test."""
+    method, cost, _ = built
+    return {where: counted(part, method, cost, solved(part).objective) for where, part in setting.tests.items()}
+
+
+def added(numbers: dict[str, Any], setting: Setting, label: str, built: Built, rows: dict[str, Any]) -> None:
     """One row, in all tables."""
     method, cost, facts = built
     numbers["about"] = setting.about
     numbers.setdefault("training", {})[label] = facts
-    for where, problem in setting.tests.items():
-        row = counted(problem, method, cost, sp.reference(problem).objective)
-        print(label, where, row["mean"], flush=True)
+    for where, row in rows.items():
         for kind in ("mean", "median"):
             found = dict(zip(map("{:.0e}".format, LEVELS), row[kind], strict=True))
             numbers.setdefault(kind, {}).setdefault(where, {})[label] = found
@@ -168,11 +180,13 @@ def main() -> None:
         setting = SETTINGS[name](options.small)
         print(setting.about, flush=True)
         for label, build in builders(name, setting, options.small).items():
-            settings = recorded()
-            numbers = settings.setdefault(name, {})
-            if options.missing and label in numbers.get("training", {}):
+            if options.missing and label in recorded().get(name, {}).get("training", {}):
                 continue
-            added(numbers, setting, label, build())
+            built = build()
+            rows = measured(setting, built)
+            print(label, {where: row["mean"] for where, row in rows.items()}, flush=True)
+            settings = recorded()  # now, as another setting may have been measured meanwhile
+            added(settings.setdefault(name, {}), setting, label, built, rows)
             facts = {"levels": LEVELS, "most": MOST, "start": "zero", "dtype": "float64"}
             if not options.small:
                 write_record("learned_rivals", {"options": facts, "settings": settings})

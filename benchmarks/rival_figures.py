@@ -22,6 +22,7 @@ SHOWN = {
     "silver steps": Style(SKY, SOLID, "P"),
     "LAH": Style(ORANGE, DASHED, "<"),
     "LAH Accel": Style(RED, SOLID, "o"),
+    "LAH Accel, 100 instances": Style(RED, DASHED, "^"),
     "LAH Accel, shift in sight": Style(RED, DOTTED, "s"),
     "Safe-L2O": Style(PURPLE, SOLID, "X"),
     "HyperLISTA": Style(BLUE, LONG, "h"),

@@ -181,7 +181,7 @@ def searched(scheme: str, kind: str, population: int, generations: int) -> dict[
             child = mixed + spread * drawn(population, GENES) * (torch.rand(population, 1, generator=random) ** 2)
             child[: len(elite)] = elite
             parts.append(child)
-        genes, spread = torch.cat(parts), max(0.94 * spread, 0.01)
+        genes, spread = torch.cat(parts), max(0.88 * spread, 0.01)
     return dict(zip(KS, best.tolist(), strict=True))
 
 
@@ -210,7 +210,7 @@ def main() -> None:
         except ImportError as error:
             print(f"exact worst cases are left out: {error}; pip install cvxpy clarabel")
     if options.part != "exact":
-        population, generations = (40, 3) if options.small else (200, 80)
+        population, generations = (40, 3) if options.small else (300, 40)
         rows: dict[str, dict[str, Any]] = {}
         for scheme in SCHEMES:
             for kind in KINDS:

@@ -11,7 +11,7 @@ import sureprox as sp
 from doc_pages import ROOT
 from helpers import walk
 from sureprox.guarantee import Certified
-from sureprox.optimizers import FISTA, StepSchedule
+from sureprox.optimizers import FISTA, ISTA, StepSchedule
 
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
@@ -46,9 +46,15 @@ def test_the_worst_case_of_five_steps_of_fista_and_certified_is_known_exactly():
     assert row["proved"] == pytest.approx(bound, rel=1e-6)
 
 
-def test_multipliers_that_prove_nothing_are_refused():
-    task = pep.program(*pep.fista(2))
-    assert pep.proved(task, np.ones(len(task.M)))[1] < -1e-3 or pep.proved(task, np.ones(len(task.M)))[0] == np.inf
+def test_no_multipliers_prove_less_than_what_is_attained():
+    (row,) = (row for row in record("worst_cases")["exact"] if row["k"] == 5)
+    task, multipliers = pep.program(*pep.fista(5)), np.array(row["multipliers"])
+    assert pep.proved(task, -multipliers)[0] == np.inf
+    random = np.random.default_rng(0)
+    for _ in range(20):
+        other = multipliers * random.uniform(0.8, 1.2, len(multipliers))
+        bound, eigenvalue = pep.proved(task, other)
+        assert bound == np.inf or eigenvalue < -1e-9 or bound >= row["attained"]
 
 
 @pytest.mark.parametrize("k", [1, 4])
@@ -78,7 +84,7 @@ def test_exact_values_lie_between_what_is_attained_and_the_theorem():
     for row in record("worst_cases")["exact"]:
         assert row["smallest_eigenvalue"] >= -1e-9
         assert row["attained"] <= row["proved"] * (1 + 1e-9)
-        assert row["proved"] <= row["attained"] * (1 + 1e-5)
+        assert row["proved"] <= row["attained"] * (1 + 1e-4)
         assert row["proved"] <= row["theorem"]
 
 
@@ -117,6 +123,14 @@ def test_a_row_of_the_record_again(label):
         assert abs(ours - theirs) <= (1 if level < 1e-5 else 0), (level, ours, theirs)
 
 
+def test_sure_needs_at_most_half_of_what_learned_schedules_need():
+    """At 1e-4, on the problem they were published on, in distribution and out of it: the claim of docs/rivals.md."""
+    for found in record("learned_rivals")["settings"]["lasso 250 x 500"]["mean"].values():
+        schedules = [row["1e-04"] for label, row in found.items() if label.startswith("LAH")]
+        assert len(schedules) == 5
+        assert 2 * found["Sure"]["1e-04"] <= min(k for k in schedules if k is not None)
+
+
 def test_hyperlista_step_by_step():
     generator = np.random.default_rng(0)
     A, x = generator.normal(size=(8, 12)), np.zeros(12)
@@ -130,7 +144,7 @@ def test_hyperlista_step_by_step():
         theta, beta = c[0] * error, c[1] * np.count_nonzero(x)
         share = min(max(c[2] * np.log(np.abs(inverse @ b).sum() / error), 0), 1)
         z = x - W.numpy().T @ (A @ x - b) + beta * (x - before)
-        largest = set(np.argsort(-np.abs(z))[: 1 + round(share * 11)]) if share > 0 else set()
+        largest = np.argsort(-np.abs(z))[: 1 + round(share * 11)]
         after = np.sign(z) * np.maximum(np.abs(z) - theta, 0)
         for j in largest:
             after[j] = z[j] if abs(z[j]) >= theta else after[j]
@@ -146,6 +160,6 @@ def test_safe_l2o_falls_back_where_its_layers_blow_up():
     problem, A = setting.tests["in distribution"], setting.train.f.A
     layers = torch.full((20,), 50.0, dtype=F64)
     wild = SafeL2O(A, analytic_weights(A), layers, layers / 10, float(torch.linalg.matrix_norm(A, 2) ** 2))
-    alone = walk(problem, sp.optimizers.ISTA(), None, 30, step_size=torch.full((5,), 1 / wild.L, dtype=F64))[1:]
+    alone = walk(problem, ISTA(), problem.start(), 30, step_size=torch.full((5,), 1 / wild.L, dtype=F64))[1:]
     for x, ista in zip(wild.walk(problem, 30), alone, strict=True):
         torch.testing.assert_close(x, ista, rtol=1e-12, atol=1e-12)
