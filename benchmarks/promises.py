@@ -121,13 +121,16 @@ def written(table: Table) -> None:
         for name, one in sorted(made.items())
         if not one.instances
     }
-    numbers = {"problems of a chunk": CHUNK, "promises": len(rows), "broken": broken(made), "table": rows}
-    write_record("promises", {**numbers, "nothing": nothing, "counts": table})
-
-
-def broken(made: dict[str, Promise]) -> list[str]:
-    """Promises that fresh problems do not keep."""
-    return [name for name, one in made.items() if not one.kept]
+    checked = {name: one for name, one in made.items() if one.fresh}
+    kinds = {one.kind for one in made.values()}
+    numbers = {
+        "problems of a chunk": CHUNK,
+        "promises": len(rows),
+        "checked on fresh problems": len(checked),
+        "not kept": sum(not one.kept for one in checked.values()),
+        "not measured": ", ".join(sorted((KINDS.keys() | FORM_KINDS.keys()) - kinds)),
+    }
+    write_record("promises", {**numbers, "table": rows, "nothing": nothing, "counts": table})
 
 
 def main() -> None:
