@@ -85,10 +85,8 @@ def test_hints_name_the_command(refused, words, line):
 
 def test_an_option_of_nearly_that_name_is_shown(refused):
     """In the words of typer, or of click, where typer is older."""
-    said = refused("solve", "p.npz", "--certfy")
-    assert re.match(
-        r"No such option:? '?--certfy'?\.? \(.*: '?--certify'?, '?--no-certify'?, '?--report'?\??\); try: ", said
-    )
+    said = refused("solve", "p.npz", "--certfy").replace("'", "")
+    assert re.match(r"No such option:? --certfy\.? \(.*: --certify, --no-certify, --report\??\); try: sureprox", said)
 
 
 def test_a_group_alone_shows_its_help(command):
