@@ -8,6 +8,8 @@ import itertools
 import numpy as np
 import pytest
 import torch
+from packaging.version import Version
+from sklearn import __version__ as version
 from sklearn import linear_model
 from sklearn.preprocessing import StandardScaler
 
@@ -15,6 +17,7 @@ import sureprox as sp
 from helpers import refused
 from sureprox.sources.problem_files import read_problem
 
+RECENT = Version(version) >= Version("1.8")  # l1_ratio alone names the penalty
 RNG = np.random.default_rng(0)
 M, NAMES = 60, ["sqm", "rooms", "age", "distance"]
 A = RNG.standard_normal((M, 4)) * [1, 10, 0.1, 3] + 5
@@ -139,9 +142,9 @@ def test_an_intercept_of_other_losses_is_free(table, options):
     x, level = loaded.columns.restored(solution.x.numpy())
     scaler, l2 = StandardScaler().fit(A), options.get("l2", 0.0)
     lam = options["lam"] + l2
-    model = linear_model.LogisticRegression(
-        C=1 / (M * lam), l1_ratio=options["lam"] / lam, solver="saga", tol=1e-12, max_iter=100_000
-    ).fit(scaler.transform(A), SOLD)
+    mixed = {"l1_ratio": options["lam"] / lam} | ({} if RECENT else {"penalty": "elasticnet"})
+    model = linear_model.LogisticRegression(C=1 / (M * lam), **mixed, solver="saga", tol=1e-12, max_iter=100_000)
+    model.fit(scaler.transform(A), SOLD)
     np.testing.assert_allclose(x[0], model.coef_[0] / scaler.scale_, atol=1e-5)
     np.testing.assert_allclose(level[0], model.intercept_[0] - x[0] @ scaler.mean_, atol=1e-4)
 

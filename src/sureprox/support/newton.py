@@ -275,7 +275,7 @@ class Polish:
         again = (2 * taken(self.last, rows) <= k) & (not self.is_lasso)
         due = (
             wanted
-            & ((size <= self.rows) | ~self.is_lasso)
+            & ((size <= self.rows) | (not self.is_lasso))
             & (stalled | affordable)
             & ((signs != taken(self.tried, rows)).any(1) | again)
         )
