@@ -162,6 +162,7 @@ def test_attempts_in_vain_cost_no_more_than_the_iterations(check_every, monkeypa
     """But for the last second attempt, which is made on credit."""
     attempts = Attempts()
     monkeypatch.setattr(loop, "polished", attempts)
+    monkeypatch.setattr(loop, "approached", lambda problem, x: x.double())
     problem = random_problem("lasso", batch=1, m=40, n=60, ratio=0.02)
     solution = sp.solve(problem, FAST, max_iter=2000, tol=1e-9, check_every=check_every)
     assert solution.converged.all()
@@ -243,6 +244,7 @@ def test_the_run_in_float64_may_polish_too(monkeypatch):
     """Columns so alike that float32 does not find the signs."""
     attempts = Attempts(help=True)
     monkeypatch.setattr(loop, "polished", attempts)
+    monkeypatch.setattr(loop, "approached", lambda problem, x: x.double())
     A, b = autoregressive(6, 30, 80, 0.9), normal(6, 30, seed=1)
     solution = sp.solve(with_ratio("lasso", A, b, 0.003).to(dtype=torch.float32), FAST, max_iter=20_000)
     assert solution.converged.all()
@@ -317,7 +319,7 @@ def ill_conditioned(dtype: torch.dtype) -> sp.Problem:
 @pytest.mark.parametrize("dtype", [F64, torch.float32])
 def test_the_lowest_point_is_the_answer_though_its_certificate_does_not_pass(dtype):
     problem = ill_conditioned(dtype)
-    options = {"max_iter": 300, "tol": 1e-9}
+    options = {"max_iter": 290, "tol": 1e-9}  # proximal points would solve more of them
     solution, plain = (sp.solve(problem, "sure/lasso", **options, polish=polish) for polish in (True, False))
     kept = torch.tensor([track is Track.POLISH for track in solution.track]) & ~solution.converged
     assert kept.sum() >= 2

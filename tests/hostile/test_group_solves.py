@@ -74,8 +74,11 @@ def logistic(y: np.ndarray) -> Phi:
         v = np.clip(m * u + y, 0, 1)
         return (_entropy(v) + _entropy(1 - v)) / m
 
+    side = 1 - 2 * y  # nothing cancels where t has the right sign
     return Phi(
-        lambda z: (np.logaddexp(LD(0), z) - y * z) / m, lambda z: (np.exp(-np.logaddexp(LD(0), -z)) - y) / m, conjugate
+        lambda z: np.logaddexp(LD(0), side * z) / m,
+        lambda z: side * np.exp(-np.logaddexp(LD(0), -side * z)) / m,
+        conjugate,
     )
 
 
@@ -91,13 +94,17 @@ def softmax(y: np.ndarray) -> Phi:
     """Of z, the rows of the first class, then those of the second, ...; its values are spread over these."""
     own = (np.arange(CLASSES)[:, None] == y).astype(LD)
 
-    def value(z: np.ndarray) -> np.ndarray:
+    def others(z: np.ndarray) -> np.ndarray:
+        """How far each class is above the right one; minus infinity for that itself."""
         t = z.reshape(CLASSES, -1)
-        return np.logaddexp.reduce(t, axis=0) - (own * t).sum(0)
+        return np.where(own > 0, -np.inf, t - (own * t).sum(0))
+
+    def value(z: np.ndarray) -> np.ndarray:
+        return np.logaddexp(LD(0), np.logaddexp.reduce(others(z), axis=0))
 
     def slope(z: np.ndarray) -> np.ndarray:
-        t = z.reshape(CLASSES, -1)
-        return (np.exp(t - np.logaddexp.reduce(t, axis=0)) - own).ravel()
+        p = np.exp(others(z) - value(z))
+        return (p - own * p.sum(0)).ravel()
 
     def conjugate(u: np.ndarray) -> np.ndarray:
         return _entropy(np.maximum(u.reshape(CLASSES, -1) + own, 0))
@@ -174,7 +181,7 @@ class Groups:
         z = self.A @ x
         sums = np.abs(self.A) @ np.abs(x) + np.abs(self.b)
         made = np.abs(self.f.slope(z)) @ sums + np.abs(self.f.value(z)).sum() + self.value(x)
-        return float(4 * (sum(self.A.shape) + 4) * EPS * made)
+        return float(4 * (sum(self.A.shape) + 4) * (EPS * made + np.finfo(LD).eps * (np.abs(z) @ (1 + np.abs(self.b)))))
 
 
 LOSSES = ("squares", "squares", "huber", "quantile", "squared hinge", "logistic", "poisson", "softmax", "softmax")
@@ -266,7 +273,7 @@ def _phi(loss: str, y: np.ndarray) -> Phi:
 
 def _scale(loss: str, y: np.ndarray) -> np.ndarray:
     """What z is compared with."""
-    if loss in ("squares", "huber", "quantile"):
+    if loss in ("squares", "huber", "quantile", "poisson"):
         return y
     return np.ones(len(y) * (CLASSES if loss == "softmax" else 1), LD)
 

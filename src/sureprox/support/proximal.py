@@ -64,9 +64,9 @@ class Proximal:
 
     def minimum(self) -> Vectors:
         seen = self.problem.certificate(self.x)
-        u, value = self.f.slopes(self.z), seen.objective
+        value = seen.objective
         live = torch.isfinite(value) & torch.isfinite(MOST * (self.sigma_unit + self.tau_unit))
-        at = self._at(u)
+        at = self._at(self.f.slopes(self.z))
         points, steps = torch.zeros_like(self.kappa), torch.zeros_like(self.kappa)
         while bool(live.any()):
             reached = live & (at.missed <= EXACT * at.moved + ROUNDING * value.abs())
@@ -83,11 +83,11 @@ class Proximal:
                 solved = (seen.gap <= CLOSE * seen.objective.abs()) | still | lost | (points >= POINTS)
                 live = live & ~(ends & solved)
                 self.kappa = torch.where(ends, (GROWTH * self.kappa).clamp(max=MOST), self.kappa)
-                at = self._at(u)
+                at = self._at(at.u)
                 continue
             d = self._newton(at, live)
             live = live & torch.isfinite(d).all(1)
-            u, at = self._searched(u, torch.where(live.unsqueeze(1), d, 0.0), at)
+            at = self._searched(torch.where(live.unsqueeze(1), d, 0.0), at)
             steps = steps + 1
         return self.x
 
@@ -100,11 +100,13 @@ class Proximal:
         return (self.kappa * self.tau_unit).unsqueeze(1)
 
     def _at(self, u: Rows) -> "At":
+        u = self.f.row_lift(u, self.z, self.tau)
         y, v = self._primal(u)
         image = self.f.inner(y)
         left, tau = image - v, self.tau
         far = self.shares * (image - self.z).square() / tau
         return At(
+            u,
             y,
             v,
             left,
@@ -136,13 +138,13 @@ class Proximal:
             d[i] = _solved(p[i], torch.cat(parts, 1), right[i])
         return self.inverse * d
 
-    def _searched(self, u: Rows, d: Rows, at: "At") -> tuple[Rows, "At"]:
+    def _searched(self, d: Rows, at: "At") -> "At":
         """u + t d with t = 1, or, where the dual rises there, with a slope along d that is nearly zero.
 
         The slope is monotone in t, and needs no product with A.
         """
         weighted, g = self.shares * d, self.f.dual_grad(d)
-        base = self.f.dual_grad(u)
+        u, base = at.u, self.f.dual_grad(at.u)
         fixed = (weighted * self.constant).sum(1)
 
         def slope(t: Tensor) -> Tensor:
@@ -167,14 +169,14 @@ class Proximal:
             low, below = torch.where(search & ~rises, t, low), torch.where(search & ~rises, end, below)
             high, above = torch.where(search & rises, t, high), torch.where(search & rises, end, above)
             search = search & (end.abs() > enough)
-        u = u + t.unsqueeze(1) * d
-        return u, self._at(u)
+        return self._at(u + t.unsqueeze(1) * d)
 
 
 @dataclass(frozen=True)
 class At:
-    """What belongs to a dual point u."""
+    """A dual point u, and what belongs to it."""
 
+    u: Rows
     y: Vectors
     v: Rows
     left: Rows  # inner(y) - v

@@ -39,6 +39,10 @@ class Pointwise(LinearModel):
         """z with z + step phi'(z) = t, step (B, 1): the minimum of phi(z) + (z - t)^2 / (2 step)."""
         return self.rooted(t, step, t)
 
+    def row_lift(self, u: Rows, z: Rows, step: Tensor) -> Rows:
+        """u; or, where row_prox(z + step u) rests at an end of the domain, the nearest one where it begins to move."""
+        return u
+
     def rooted(self, t: Rows, step: Tensor, z: Rows) -> Rows:
         """`row_prox` by Newton's method from z.
 

@@ -123,10 +123,17 @@ class Poisson(Pointwise):
         if self.link is Link.IDENTITY:
             half = (t - step) / 2
             root = (half.square() + step * self.y).sqrt()
-            return torch.where(half > 0, half + root, step * self.y / torch.where(half > 0, 1.0, root - half))
+            other = torch.where(half > 0, 1.0, root - half).clamp(min=torch.finfo(t.dtype).tiny)
+            return torch.where(half > 0, half + root, step * self.y / other)
         T, scale = t + step * self.y, step.log()
         w = omega(T + scale)
         return torch.where(w > 1, w.log() - scale, T - w)
+
+    def row_lift(self, u: Rows, z: Rows, step: Tensor) -> Rows:
+        """identity, y = 0: phi is a line that ends at 0, where row_prox rests for u < 1 - z / step."""
+        if self.link is Link.LOG:
+            return u
+        return torch.where(self.y > 0, u, torch.maximum(u, 1 - z / step))
 
     def curvature_within(self, z: Rows, rise: Rows) -> tuple[Rows, Rows]:
         """How far mu may go, at which phi'' = mu (log), or y / mu^2 (identity).

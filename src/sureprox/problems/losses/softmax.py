@@ -173,6 +173,10 @@ class Softmax(LinearModel):
                 break
         return (T - omega(T - mu)).flatten(1)
 
+    def row_lift(self, u: Rows, z: Rows, step: Tensor) -> Rows:
+        """u."""
+        return u
+
     def row_turns(self, z: Rows, step: Tensor) -> tuple[Rows, Tensor | None]:
         """step (I + step (diag(p) - p p'))^-1 = diag(d) + e e' for each row: d, and e (B, k, m).
 

@@ -141,6 +141,10 @@ class LeastSquares(Quadratic):
         """z with z + step z = t."""
         return t / (1 + step)
 
+    def row_lift(self, u: Rows, z: Rows, step: Tensor) -> Rows:
+        """u."""
+        return u
+
     def row_turns(self, z: Rows, step: Tensor) -> tuple[Rows, Tensor | None]:
         """See `Pointwise.row_turns`."""
         return (step / (1 + step)).expand_as(z), None
