@@ -212,7 +212,7 @@ def test_a_worker_that_takes_long_to_come_back_is_waited_for(monkeypatch):
     monkeypatch.setattr(tasks, "SILENCE", 120)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     with dask.config.set({"distributed.deploy.lost-worker-timeout": "0s"}), connected("local") as client:
-        assert client.submit(available).result() == 1  # a thread: there is a worker for each core
+        assert client.submit(available).result(timeout=60) == 1  # a thread: there is a worker for each core
         (worker,) = client.run(os.getpid).values()
         os.kill(worker, signal.SIGKILL)
         assert list(map_on(client, abs, [-1])) == [1]

@@ -88,7 +88,7 @@ STRUCTS = [
     *[("network/go_math.h", name) for name in ("GoMath", "Forward")],
     *[("certified/turn.h", "Turn"), ("certificate/certificate.h", "Certificate"), ("support/polish.h", "Polish")],
     *[("lipschitz/spectrum.h", "Largest"), ("sure/sure.h", "Sure"), ("products/gradient.h", "Gradient")],
-    ("working_set/working_set.h", "WorkingSet"),
+    *[("working_set/working_set.h", "WorkingSet"), ("total_variation/total_variation.h", "TotalVariation")],
 ]
 
 

@@ -49,15 +49,18 @@ def test_the_record_of_the_photographs_is_that_of_converged_solves_in_flat_memor
         assert found["size"] == [size, size]
         assert found["gap_over_objective"] <= imaging.GAP
         memory = found["peak_memory_MiB"]
-        assert memory["at_end"] <= memory["after_20_iterations"] + 32 * size**2 * 8 / 2**20
+        assert memory["at_end"] <= memory["at_start"] + 64 * size**2 * 8 / 2**20  # however many iterations it took
 
 
 def test_the_race_of_the_photographs_is_to_the_same_gap():
     """Small images, and the record of the large ones."""
-    races = {"deblurring": imaging_race.deblur_race(32), "TV": imaging_race.denoise_race(32)}
-    for name, rows in races.items():
+    races = {
+        "deblurring": (imaging_race.deblur_race(32), {"restarted FISTA", "PANOC"}),
+        "TV": (imaging_race.denoise_race(32), {"sp.tv_denoise", "PANOC"}),
+    }
+    for name, (rows, methods) in races.items():
         found = dict(rows)
-        assert {"restarted FISTA", "PANOC"} <= set(found)
+        assert methods <= set(found)
         assert all(row["gap / F"] <= imaging.GAP for row in found.values())
         assert max(row["PSNR, dB"] for row in found.values()) - min(row["PSNR, dB"] for row in found.values()) < 0.1, (
             name
@@ -66,7 +69,8 @@ def test_the_race_of_the_photographs_is_to_the_same_gap():
     if not path.exists():
         pytest.skip("not measured yet: python benchmarks/imaging_race.py writes imaging_race.json")
     record = json.loads(path.read_text())
-    assert len(record["answers"]) == 5
+    rivals = ("sp.tv_denoise", "PANOC", "Chambolle, scikit-image")
+    assert {f"TV, 512 x 512: {rival}" for rival in rivals} <= set(record["answers"])
     assert all(row["gap / F"] <= imaging.GAP for row in record["answers"].values())
 
 

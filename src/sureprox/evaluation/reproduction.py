@@ -126,7 +126,7 @@ class Reproduction:
             zero_optimum=int(gap_scale(data.best)[1].sum()),
             precision=float(f"{data.precision:.2g}"),
             dtype=self.request.dtype,
-            seconds=round(seen.seconds, 3),
+            seconds=float(f"{seen.seconds:.3g}"),
             steps=seen.steps,
             **circumstances(self.device),
             **columns(seen.gaps, seen.grid),
