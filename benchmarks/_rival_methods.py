@@ -55,7 +55,7 @@ class HyperLISTA:
             share = (self.c[2] * (whole / error).log()).clamp(0, 1)
             place = ((1 - share) * (problem.n - 1)).round().long()
             passed = z.abs() >= torch.maximum(z.abs().sort(1).values.gather(1, place), theta)
-            before, x = x, torch.where(passed, z, shrunk(z, theta))
+            before, x = x, torch.where(passed & (share > 1e-9), z, shrunk(z, theta))
             yield x
 
 

@@ -144,7 +144,7 @@ def test_hyperlista_step_by_step():
         theta, beta = c[0] * error, c[1] * np.count_nonzero(x)
         share = min(max(c[2] * np.log(np.abs(inverse @ b).sum() / error), 0), 1)
         z = x - W.numpy().T @ (A @ x - b) + beta * (x - before)
-        largest = np.argsort(-np.abs(z))[: 1 + round(share * 11)]
+        largest = np.argsort(-np.abs(z))[: 1 + round(share * 11)] if share > 1e-9 else []
         after = np.sign(z) * np.maximum(np.abs(z) - theta, 0)
         for j in largest:
             after[j] = z[j] if abs(z[j]) >= theta else after[j]
