@@ -1,7 +1,7 @@
 """The docstrings of this package are plain text with formulas, not reStructuredText: |x|_1 is a norm, x* a solution.
 
-This extension escapes what reStructuredText would read into them, and keeps their three forms: paragraphs, lists of
-`name : meaning`, and indented formulas or code. Names in backticks become literals.
+This extension escapes what reStructuredText would read into them, and keeps their four forms: paragraphs, lists of
+`name : meaning`, lists of `- item`, and indented formulas or code. Names in backticks become literals.
 """
 
 import re
@@ -34,6 +34,8 @@ def rewritten(paragraph: list[str]) -> list[str]:
     """A paragraph as reStructuredText."""
     if all(line.startswith(" ") for line in paragraph):
         return ["::", "", *(f"    {line}" for line in paragraph)]
+    if paragraph[0].startswith("- "):
+        return [f"- {escaped(line[2:])}" if line.startswith("- ") else f"  {escaped(line.strip())}" for line in paragraph]
     if not ENTRY.match(paragraph[0]):
         return [escaped(line.strip()) for line in paragraph]
     made = []

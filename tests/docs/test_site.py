@@ -46,6 +46,7 @@ def test_formulas_of_docstrings_are_not_markup() -> None:
 
 def test_docstrings_keep_their_form() -> None:
     lines = ["min |x|_1.", "", "tol : a gap,", "    relative.", "device : where", "", "    x = A'y"]
+    lines += ["", "- True: |x|,", "  twice", "- False"]
     rewrite(None, "class", "", None, None, lines)
     assert lines == [
         r"min \|x\|\_1.",
@@ -57,6 +58,10 @@ def test_docstrings_keep_their_form() -> None:
         "::",
         "",
         "        x = A'y",
+        "",
+        r"- True: \|x\|,",
+        "  twice",
+        "- False",
         "",
     ]
 
