@@ -35,7 +35,7 @@ def rewritten(paragraph: list[str]) -> list[str]:
     if all(line.startswith(" ") for line in paragraph):
         return ["::", "", *(f"    {line}" for line in paragraph)]
     if paragraph[0].startswith("- "):
-        return [f"- {escaped(line[2:])}" if line.startswith("- ") else f"  {escaped(line.strip())}" for line in paragraph]
+        return [f"{line[:2]}{escaped(line[2:])}" for line in paragraph]  # later lines of an item begin with two blanks
     if not ENTRY.match(paragraph[0]):
         return [escaped(line.strip()) for line in paragraph]
     made = []
