@@ -59,7 +59,7 @@ def test_docstrings_keep_their_form() -> None:
         "",
         "        x = A'y",
         "",
-        r"- True: \|x\|,",
+        r"- True\: \|x\|,",
         "  twice",
         "- False",
         "",
