@@ -7,7 +7,8 @@ from torch import Tensor
 import sureprox as sp
 from certified_cases import Ball, Ridge, constant
 from helpers import F64, normal, random_problem, refused
-from sureprox.optimizers import FISTA
+from sureprox.guarantee import audited
+from sureprox.optimizers import FISTA, ISTA
 from sureprox.problems import LeastSquares
 
 OPTIMIZERS = (FISTA(restart=True), constant(float("nan")))
@@ -130,3 +131,13 @@ def test_a_radius_that_is_none_is_one_line():
         refused(lambda radius=radius: solution.bound(radius), f"radius has {got}; pass a number >= 0")
     refused(lambda: solution.bound(torch.tensor([1.0, -1.0, 1.0])), "radius has shape (3,); pass a number >= 0")
     assert torch.equal(solution.bound(2), solution.bound(torch.full((3,), 2.0)))
+
+
+def test_a_weight_that_overflows_proves_nothing(monkeypatch):
+    """As A of 1e-16 in float32 makes it in an audit: the rate was zero then, and with it the bound."""
+    proved = audited._proved
+    monkeypatch.setattr(audited, "_proved", lambda *given: (torch.full_like(given[3], torch.inf), proved(*given)[1]))
+    problem = random_problem("lasso", batch=2, m=8, n=12).to(dtype=torch.float32)
+    solution = sp.solve(problem, ISTA(), certify="audit", max_iter=40, tol=1e-12, polish=False, engine="plain")
+    assert bool((solution.rate == torch.inf).any())
+    assert torch.equal(solution.bound(1.0), solution.gap)

@@ -312,8 +312,10 @@ class Run:
             iterations=self.iterations,
             status=named(codes, (Status.CONVERGED, Status.ITERATION_LIMIT, Status.DIVERGED)),
             history={name: torch.stack(values) for name, values in self.history.items()},
-            # an extrapolated point outside of the domain of f proves nothing
-            rate=torch.full_like(self.weight, torch.inf) if self.problem.f.restricts else 0.5 / self.weight,
+            # an extrapolated point outside of the domain of f proves nothing, nor does a weight that has overflowed
+            rate=torch.full_like(self.weight, torch.inf)
+            if self.problem.f.restricts
+            else 0.5 / self.weight.nan_to_num(nan=0.0, posinf=0.0),
             credit=self.credit,
             moved=self.moved,
             track=named(self.track, TRACKS),
