@@ -45,6 +45,7 @@ class Phi:
     slope: Rows
     conjugate: Rows
     most: float = 1.0
+    limits: tuple[Any, Any] | None = None  # of the derivative and of s u
 
 
 def _entropy(q: np.ndarray) -> np.ndarray:
@@ -62,7 +63,10 @@ def clipped(b: np.ndarray, low: Any, high: Any, gamma: float) -> Phi:
         return np.clip((z - b) / gamma, low, high)
 
     return Phi(
-        lambda z: slope(z) * (z - b - gamma / 2 * slope(z)), slope, lambda u: gamma / 2 * u * u + u * b, most=1.0
+        lambda z: slope(z) * (z - b - gamma / 2 * slope(z)),
+        slope,
+        lambda u: gamma / 2 * u * u + u * b,
+        limits=(low, high),
     )
 
 
@@ -144,7 +148,11 @@ class Groups:
         """
         u = self.f.slope(self.A @ x)
         pull = self.A.T @ u
-        high = min(self._largest(pull) if not self.ball else LD(np.inf), LD(self.f.most))
+        most = LD(self.f.most)
+        if self.f.limits is not None:
+            ends = np.where(u > 0, self.f.limits[1], self.f.limits[0])
+            most = np.where(u == 0, np.inf, ends / np.where(u == 0, 1, u)).min()
+        high = min(self._largest(pull) if not self.ball else LD(np.inf), most)
         if not u.any():
             high = LD(0)
         elif np.isinf(high):  # squares: no s is better than twice that of the best value
