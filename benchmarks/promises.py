@@ -122,7 +122,7 @@ def written(table: Table) -> None:
         if not one.instances
     }
     checked = {name: one for name, one in made.items() if one.fresh}
-    kinds = {one.kind for one in made.values()}
+    kinds = {one.kind for one in made.values() if one.instances}
     numbers = {
         "problems of a chunk": CHUNK,
         "promises": len(rows),
