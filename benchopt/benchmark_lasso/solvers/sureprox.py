@@ -48,7 +48,7 @@ class Solver(BaseSolver):
             X = X.toarray()
         self.X_mean, self.y_mean = (X.mean(0), y.mean()) if fit_intercept else (0.0, 0.0)
         self.fit_intercept = fit_intercept
-        A = X.astype(np.float64) if sparse.issparse(X) else np.asarray(X - self.X_mean, dtype=np.float64)
+        A = X.astype(np.float64) if sparse.issparse(X) else np.ascontiguousarray(X - self.X_mean, dtype=np.float64)
         self.problem = sp.lasso(A, np.asarray(y - self.y_mean, dtype=np.float64), lmbd).to(device=self.device)
         self.method = None if self.optimizer == "default" else self.optimizer
 

@@ -38,7 +38,7 @@ class Solver(BaseSolver):
         return False, None
 
     def set_objective(self, X, y, lmbd, fit_intercept=False):
-        A = X.astype(np.float64) if sparse.issparse(X) else np.asarray(X, dtype=np.float64)
+        A = X.astype(np.float64) if sparse.issparse(X) else np.ascontiguousarray(X, dtype=np.float64)
         labels = np.asarray(y > 0, dtype=np.float64)
         self.problem = sp.logistic(A, labels, lmbd / len(labels)).to(device=self.device)
         self.method = None if self.optimizer == "default" else self.optimizer
