@@ -190,7 +190,7 @@ class StoppingRule:
             converged = torch.where(self.by_gap, converged, small)
         converged = converged & torch.isfinite(seen.objective)
         inf = torch.inf
-        objective, gap, kkt = (of.nan_to_num(inf, inf, -inf) for of in (seen.objective, gap, seen.kkt))
+        objective, gap, kkt = [of.nan_to_num(inf, inf, -inf) for of in (seen.objective, gap, seen.kkt)]
         return Measurement(objective, gap, kkt, converged, seen.grad)
 
     def _small_gap(self, seen: Certificate, gap: Tensor) -> Tensor:
