@@ -190,3 +190,20 @@ def test_a_table_of_numbers_is_a_matrix_and_one_with_text_says_which_column():
         lambda: sp.lasso(table, [1.0, 2.0], 0.1), "A is a DataFrame with 'city', a column", "cannot read as numbers"
     )
     assert sp.lasso(table[["height"]], pd.Series([1.0, 2.0]), 0.1).n == 1
+
+
+def test_a_matrix_that_lies_column_by_column_is_solved_as_any_other():
+    """As most arrays of numpy and pandas that were sliced or transposed do; one that is only repeated is not copied."""
+    generator = torch.Generator().manual_seed(0)
+    A, b = (torch.randn(*shape, generator=generator, dtype=torch.float64) for shape in ((40, 90), (3, 40)))
+    expected = sp.solve(sp.lasso(A, b, 2.0))
+    wide = torch.cat([A, A], 1)
+    for same in (np.asfortranarray(A.numpy()), wide[:, :90]):
+        found = sp.solve(sp.lasso(same, b, 2.0))
+        assert found.track.tolist() == expected.track.tolist()
+        assert torch.equal(found.x, expected.x)
+    repeated = A.expand(3, 40, 90)
+    assert sp.lasso(repeated, b, 2.0).f.A.data_ptr() == A.data_ptr()
+    columns = A.T.contiguous().T.requires_grad_()
+    sp.solve(sp.lasso(columns, b, 2.0)).x.sum().backward()
+    assert columns.grad is not None

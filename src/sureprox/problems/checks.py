@@ -184,7 +184,16 @@ def matrix(A: Any) -> Tensor | Operator:
     if 0 in tensor.shape:
         raise InputError(f"A has shape {tuple(tensor.shape)}: it is empty; pass at least one instance, row and column")
     require_finite("A", tensor)
-    return tensor
+    return _in_one_piece(tensor)
+
+
+def _in_one_piece(A: Tensor) -> Tensor:
+    """A itself, or, if it lies column by column or has gaps, a copy row by row: kernels read rows.
+
+    One that is repeated without a copy (`expand`), or needs gradients, stays as it is.
+    """
+    repeated = any(step == 0 and size > 1 for step, size in zip(A.stride(), A.shape, strict=True))
+    return A if repeated or A.requires_grad else A.contiguous()
 
 
 def operator(A: Any) -> Operator:
