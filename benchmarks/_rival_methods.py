@@ -50,7 +50,7 @@ class HyperLISTA:
         for _ in range(steps):
             residual = x @ self.A.T - b
             error = (residual @ self.inverse.T).abs().sum(1, keepdim=True).clamp(min=1e-300)
-            z = x - residual @ self.W + self.c[1] * (x != 0).sum(1, keepdim=True) * (x - before)
+            z = x - residual @ self.W + self.c[1] * (x != 0).to(x).sum(1, keepdim=True) * (x - before)
             theta = self.c[0] * error
             share = (self.c[2] * (whole / error).log()).clamp(0, 1)
             place = ((1 - share) * (problem.n - 1)).round().long()

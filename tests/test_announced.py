@@ -94,7 +94,7 @@ def test_python_and_the_command_line_iterate_equally_long():
 
 def test_the_functions_that_warn_are_those_that_they_call():
     assert pickle.loads(pickle.dumps(sp.solve)) is sp.solve
-    assert sp.solve.__doc__.startswith("Run `optimizer`")
+    assert sp.solve.__doc__.startswith("Minimise F = f + r")
 
 
 def test_a_solution_says_what_became_of_it():
