@@ -103,9 +103,9 @@ def test_what_is_not_a_number_is_not_hidden(on_cpu, bad):
         (torch.ones(6, 512, dtype=torch.float64), True),
         (torch.ones(2, 6, 10), False),  # no multiple of 4
         (torch.ones(2, 6, 516), False),
-        (torch.ones(2, 8, 6).mT, False),  # not in one piece
+        (torch.ones(6, 8).expand(2, 6, 8), False),  # not in one piece
     ],
-    ids=["float32", "shared, float64", "10 columns", "516 columns", "transposed"],
+    ids=["float32", "shared, float64", "10 columns", "516 columns", "repeated"],
 )
 def test_matrices_that_the_kernel_is_made_for(monkeypatch, A, fit):
     monkeypatch.setattr(cuda, "usable", lambda device, dtype, memory: True)
