@@ -201,3 +201,9 @@ def test_workers_of_joblib_have_the_threads_that_joblib_gives_them(monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
     with joblib.parallel_config("loky", inner_max_num_threads=1):
         assert joblib.Parallel(n_jobs=2)(joblib.delayed(threads.available)() for _ in range(2)) == [1, 1]
+
+
+def test_held_to_one_twice_kernels_still_have_the_threads_of_the_user(two_threads):
+    with threads.one_thread(), threads.one_thread():
+        assert torch.get_num_threads() == 1
+        assert threads.available() == 2

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from sureprox.base.errors import InputError
+from sureprox.kernels.runtime.threads import one_thread
 from sureprox.problems import LeastSquares, Problem, WeightedLeastSquares, Zero
 from sureprox.problems.forms import along, form_of, scaled
 from sureprox.problems.smooth import LinearModel
@@ -72,7 +73,8 @@ class FoldErrors:
 
     def of(self, alphas: Tensor) -> Tensor:
         """(R, F, K)."""
-        chained = self._chained(alphas)
+        with one_thread():  # what is left to PyTorch is small beside the chains
+            chained = self._chained(alphas)
         return self._together(alphas) if chained is None else chained
 
     def _chained(self, alphas: Tensor) -> Tensor | None:

@@ -52,8 +52,8 @@ def _most() -> int:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Within this, operations of PyTorch use the calling thread alone."""
-    token = _given.set(torch.get_num_threads())
+    """Within this, and within another one, operations of PyTorch use the calling thread alone."""
+    token = _given.set(_given.get() or torch.get_num_threads())
     try:
         with _of_pytorch(1):
             yield
