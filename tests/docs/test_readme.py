@@ -93,10 +93,9 @@ def test_the_chart_says_what_the_text_says(monkeypatch: pytest.MonkeyPatch, tmp_
     figure = import_module("readme_figure")
     gpu, cpu = figure.machine("cuda"), figure.machine("cpu")
     text = " ".join(README.read_text().split())
-    assert "On the GPU sureprox is the fastest in all three tasks. On a CPU it is the fastest in the first two" in text
-    assert "**scikit-learn's `LassoCV` is faster**" in text
-    assert [min(task.seconds, key=task.seconds.get) for task in gpu.tasks] == ["sureprox"] * 3
-    assert [min(task.seconds, key=task.seconds.get) for task in cpu.tasks] == ["sureprox", "sureprox", "scikit-learn"]
+    assert "sureprox is the fastest in all three tasks, on the GPU and on the CPU" in text
+    for where in (gpu, cpu):
+        assert [min(task.seconds, key=task.seconds.get) for task in where.tasks] == ["sureprox"] * 3
     figure.draw([gpu, cpu], tmp_path / "seconds.png")
     assert (tmp_path / "seconds.png").stat().st_size > 10_000
 
