@@ -337,6 +337,21 @@ def test_coordinates_come_and_go_along_a_chain(name):
     assert torch.equal(third, x[-len(scales) :])
 
 
+@pytest.mark.parametrize("name", ["lasso", "nnls", "all"])
+@pytest.mark.parametrize(("m", "n"), [(1, 3), (2, 4), (40, 10), (5, 15)])
+@pytest.mark.parametrize("dtype", [torch.float32, F64])
+def test_few_columns_need_no_iterations_either(m, n, name, dtype):
+    """A table of ten features is the commonest of all; vectors of the kernels are longer than its rows."""
+    given = made(m, n, name, dtype=dtype)
+    solution = sp.solve(given, tol=1e-8)
+    assert set(solution.track) == {Track.ACTIVE_SET}
+    assert solution.converged.all()
+    exact = given.to(dtype=F64)
+    torch.testing.assert_close(
+        solution.objective, exact.objective(working_set.solved(exact, 1e-9, 1e-9).x), rtol=2e-8, atol=1e-12
+    )
+
+
 @pytest.mark.parametrize("way", [cpu.solved, working_set.solved])
 def test_from_a_start(way):
     given = made(25, 40, "box")

@@ -21,9 +21,9 @@ from sureprox.support.working_set import has_working_sets
 
 def at_once(form: Form) -> Operations:
     """What solves problems of this form without an optimizer, and says what the answers are worth."""
-    if not suits(form) or not has_working_sets(form):
+    if not has_working_sets(form):
         return PLAIN
-    known = certificate.certificate if form.contiguous else None
+    known = certificate.certificate if form.contiguous and suits(form) else None
     return Operations(certificate=known, solved=working_set.solved)
 
 
