@@ -61,7 +61,7 @@ def test_small_problems_and_own_parts_are_plain():
         pass
 
     problem = FORMS["lasso"]
-    assert sp.solve(random_problem("lasso", 2, 5, 10)).engine == "plain"
+    assert sp.solve(random_problem("lasso", 2, 5, 10), ISTA(), max_iter=1).engine == "plain"
     own = Problem(problem.f, Own(problem.r.lam))
     assert plan(own, ISTA(), engine="kernels").operations.follow is None
     assert sp.solve(problem, engine="plain", max_iter=1).engine == "plain"

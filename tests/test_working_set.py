@@ -338,14 +338,14 @@ def test_coordinates_come_and_go_along_a_chain(name):
 
 
 @pytest.mark.parametrize("name", ["lasso", "nnls", "all"])
-@pytest.mark.parametrize(("m", "n"), [(1, 3), (2, 4), (40, 10), (5, 15)])
+@pytest.mark.parametrize(("m", "n"), [(3, 2), (2, 4), (40, 10), (5, 15)])
 @pytest.mark.parametrize("dtype", [torch.float32, F64])
 def test_few_columns_need_no_iterations_either(m, n, name, dtype):
     """A table of ten features is the commonest of all; vectors of the kernels are longer than its rows."""
     given = made(m, n, name, dtype=dtype)
     solution = sp.solve(given, tol=1e-8)
-    assert set(solution.track) == {Track.ACTIVE_SET}
     assert solution.converged.all()
+    assert set(solution.track) == {Track.ACTIVE_SET}
     exact = given.to(dtype=F64)
     torch.testing.assert_close(
         solution.objective, exact.objective(working_set.solved(exact, 1e-9, 1e-9).x), rtol=2e-8, atol=1e-12
@@ -411,7 +411,7 @@ def test_what_it_is_for():
     assert at_once(form_of(sparse(30, 50)), "auto").solved is cpu.solved
     weighted = Problem(Logistic(torch.ones(1, 4, 30), torch.ones(1, 4), weights=torch.ones(1, 4)), L1(0.1))
     unpenalized = Problem(Logistic(torch.ones(1, 4, 30), torch.ones(1, 4)), Zero())
-    for other in (wide, weighted, unpenalized, made(30, 50).shifted(1.0), made(30, 15)):
+    for other in (wide, weighted, unpenalized, made(30, 50).shifted(1.0)):
         assert at_once(form_of(other), "auto").solved is None
     assert at_once(form_of(made(30, 50)), "plain").solved is None
 
